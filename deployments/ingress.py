@@ -137,9 +137,8 @@ class Ingress:
         controller = connect()
         slabs = SlabPool()
         node_id = ray.get_runtime_context().get_node_id()
-        replica = secrets.token_hex(8)
+        self._replica = replica = secrets.token_hex(8)
         uses = TraceUseReports(controller, replica)
-        self._replica = replica
         self._tracer = Tracer(uses.report, make_trace_writer)
         cache = None if settings.cache is None else make_store(*settings.cache, os.environ)
         secret = await controller.lane_secret()
@@ -172,6 +171,7 @@ class Ingress:
             allow_client_memory=settings.allow_client_memory,
             tracer=self._tracer,
         )
+        self._plane.settings.uses.budget = self._budget
         self._plane.page.read_node_roles = read_node_roles
         self._captures = self._capture(settings)
         self._tell_of_callers(controller)

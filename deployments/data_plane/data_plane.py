@@ -34,12 +34,13 @@ from deployments.data_plane.using_sink import UsingSink
 from deployments.metrics.statistics_json import to_json as statistics_json
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
+from deployments.shared_memory.objects import RegionMemory
 from deployments.shared_memory.regions import (
-    RegionMaps,
     RegionSink,
     leave_in_regions,
+    locate_regions,
+    look_at_inputs,
     region_names,
-    resolve_regions,
 )
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.tracer import Tracer
@@ -123,7 +124,7 @@ class DataPlane:
         self._server_id = server_id
         self._strict_readiness = strict_readiness
         self._router = router
-        self._maps = RegionMaps()
+        self._memory = RegionMemory()
         # Always the same mapping; empty without rollouts.
         self._with_rollouts = router.arms.rollouts
         self._door = RolloutDoor(router.arms)
@@ -133,7 +134,7 @@ class DataPlane:
             self.resolve,
             node_id=node_id,
             allow_client_memory=allow_client_memory,
-            cuda=self._maps.cuda,
+            cuda=self._memory.cuda,
         )
 
     def server_live(self) -> bool:
@@ -346,30 +347,26 @@ class DataPlane:
     ) -> Inflight:
         """Send a request on whose tensors lie in clients' shared memory."""
         names = region_names(request)
-        resolve_regions(
-            request,
-            self.settings.known_regions(),
-            self._maps,
-            node_id=self._router.node_id,
-            runs_here=model.ensemble is not None,
-        )
-        model.checker.check(request)
+        regions = self.settings.known_regions()
+        copied_bytes = locate_regions(request, regions, node_id=self._router.node_id)
         uses = self.settings.uses
-        uses.begin(names)
+        uses.begin(names, copied_bytes)
         try:
-            if model.ensemble is not None:
-                regions, request.regions = request.regions or {}, None
-                passed = RegionSink(sink, regions, self._maps, lambda: uses.end(names))
-                return self._router.submit(model, request, passed)
-            leave_in_regions(request)
-            return self._router.submit_local(model, request, UsingSink(sink, uses, names))
+            look_at_inputs(request, self._memory, runs_here=model.ensemble is not None)
+            model.checker.check(request)
+            using = UsingSink(sink, uses, names, copied_bytes)
+            if model.ensemble is None:
+                leave_in_regions(request)
+                return self._router.submit_local(model, request, using)
+            wanted, request.regions = request.regions or {}, None
+            return self._router.submit(model, request, RegionSink(using, wanted, self._memory))
         except Exception:
-            uses.end(names)
+            uses.end(names, copied_bytes)
             raise
 
     def forget_regions(self, sources: Collection[str]) -> None:
         """Drop what is kept of clients' shared memory but that of ``sources``."""
-        self._maps.forget_others(sources)
+        self._memory.forget_others(sources)
         self.settings.release_others(sources)
 
     async def metrics_text(self) -> bytes:

@@ -65,7 +65,7 @@ from deployments.rate_limiter.claim import ResourceClaim
 from deployments.reactor.reactor import Reactor
 from deployments.scheduling.factory import Conditions
 from deployments.scheduling.holds import holds_of
-from deployments.shared_memory.regions import RegionMaps
+from deployments.shared_memory.objects import RegionMemory
 from deployments.slabs.pool import SlabPool
 
 ArbiterStarter = Callable[[Sequence[Limit]], str]
@@ -267,11 +267,11 @@ class ModelInstanceActor:
         timeout_us = execution_timeout_us(loaded.config)
         if timeout_us:
             Watchdog(spec.model_name, timeout_us, executor.activity, self._ending.die).start()
-        maps = RegionMaps()
+        memory = RegionMemory()
         uds = f"\0manta/{self._incarnation}"
         host = ray.util.get_node_ip_address()
         self._readiness = Readiness(spec.model_name, loaded.instance.is_ready)
-        handler = InstanceLanes(loaded.config, executor, loaded.instance, maps, self._readiness)
+        handler = InstanceLanes(loaded.config, executor, loaded.instance, memory, self._readiness)
         if self._claim is not None:
             self._claim.serve(handler.adoption.granted)
         self._lanes = LaneServer(
@@ -281,7 +281,7 @@ class ModelInstanceActor:
             slabs=self._slabs,
             incarnation=self._incarnation,
             limits=self._limits,
-            maps=maps,
+            memory=memory,
             crash_place=page.place,
         )
         _, tcp = self._lanes.start(

@@ -24,7 +24,7 @@ from deployments.metrics.distributions import Distributions, bounds_ms
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.metrics_settings import MetricsSettings
 from deployments.settings.server_settings import InstanceSettings, LogSettings
-from deployments.shared_memory.regions import RegionMaps
+from deployments.shared_memory.objects import RegionMemory
 
 _YES: Final = msgspec.msgpack.encode(True)
 _NO: Final = msgspec.msgpack.encode(False)
@@ -37,7 +37,7 @@ class InstanceLanes:
         config: The model's complete config.
         executor: Takes the requests.
         instance: The loaded instance.
-        maps: Mappings of clients' shared memory.
+        memory: Access to clients' shared memory.
         readiness: Asks the model whether it is ready.
 
     Attributes:
@@ -49,7 +49,7 @@ class InstanceLanes:
         "_executor",
         "_instance",
         "_log_settings",
-        "_maps",
+        "_memory",
         "_metrics",
         "_readiness",
         "_scales_by_latency",
@@ -68,13 +68,13 @@ class InstanceLanes:
         config: ModelConfig,
         executor: Executor,
         instance: ModelInstance,
-        maps: RegionMaps,
+        memory: RegionMemory,
         readiness: Readiness,
     ) -> None:
         self._config = config
         self._executor = executor
         self._instance = instance
-        self._maps = maps
+        self._memory = memory
         self._readiness = readiness
         self.adoption = adoption = Adoption(config, executor)
         # Takes all requests of one read.
@@ -141,7 +141,7 @@ class InstanceLanes:
         if settings.log != self._log_settings:
             self._log_settings = settings.log
             set_up_logging(settings.log)
-        self._maps.forget_others(settings.region_sources)
+        self._memory.forget_others(settings.region_sources)
         self._observe(settings.metrics)
 
     def _observe(self, metrics: MetricsSettings) -> None:

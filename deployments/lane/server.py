@@ -17,7 +17,7 @@ from deployments.lane.server_request import ServerRequest
 from deployments.reactor.reactor import Reactor
 from deployments.reactor.sockets import ListeningSocket
 from deployments.settings.port_range import ANY_PORT, PortRange
-from deployments.shared_memory.regions import RegionMaps
+from deployments.shared_memory.objects import RegionMemory
 from deployments.slabs.pool import SlabPool
 
 __all__ = ["LaneHandler", "LaneServer", "ServerRequest"]
@@ -37,7 +37,7 @@ class LaneServer:
         slabs: The slabs of this process, for large outputs.
         incarnation: The instance's incarnation; routers that expect another one turn away.
         limits: Bounds of each lane.
-        maps: Mappings of clients' shared memory.
+        memory: Access to clients' shared memory.
         crash_place: What the process leaves for routers to read when it crashes.
     """
 
@@ -50,13 +50,13 @@ class LaneServer:
         slabs: SlabPool,
         incarnation: str = "",
         limits: LaneLimits = DEFAULT_LIMITS,
-        maps: RegionMaps | None = None,
+        memory: RegionMemory | None = None,
         crash_place: CrashPlace = NO_PLACE,
     ) -> None:
         if len(secret) < MIN_SECRET_BYTES:
             raise ValueError(f"the lane secret needs at least {MIN_SECRET_BYTES} bytes")
         self._state = ServerState(
-            reactor, handler, slabs, incarnation, limits, maps or RegionMaps(), crash_place
+            reactor, handler, slabs, incarnation, limits, memory or RegionMemory(), crash_place
         )
         self._secret = secret
         self._listeners: list[ListeningSocket] = []

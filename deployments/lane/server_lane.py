@@ -43,7 +43,8 @@ from deployments.lane.server_calls import CallAnswers, CallHandler
 from deployments.lane.server_pool import Holding, PoolHandler, PoolServer
 from deployments.lane.server_request import ServerRequest
 from deployments.reactor.reactor import Reactor
-from deployments.shared_memory.regions import RegionMaps, map_inputs, place_outputs
+from deployments.shared_memory.objects import RegionMemory
+from deployments.shared_memory.regions import place_outputs, read_inputs
 from deployments.slabs.extents import Detached, attach
 from deployments.slabs.pool import SlabPool, SlabUnavailableError
 from deployments.tracing.record import TraceReport
@@ -73,7 +74,7 @@ class ServerState:
         handler: Where requests go.
         inflight_count: Unanswered requests on all lanes.
         is_draining: Whether routers shall send no more requests.
-        maps: Clients' shared memory.
+        memory: Clients' shared memory.
         holding: Who holds the queue of the instance's pool.
         lanes: The connections, also those that have proved nothing yet.
         unproved_count: How many have not.
@@ -91,7 +92,7 @@ class ServerState:
         "lane_count",
         "lanes",
         "limits",
-        "maps",
+        "memory",
         "reactor",
         "slabs",
         "unproved_count",
@@ -104,7 +105,7 @@ class ServerState:
         slabs: SlabPool,
         incarnation: str,
         limits: LaneLimits,
-        maps: RegionMaps,
+        memory: RegionMemory,
         crash_place: CrashPlace,
     ) -> None:
         self.crash_place = crash_place
@@ -116,7 +117,7 @@ class ServerState:
         self.limits = limits
         self.inflight_count = 0
         self.is_draining = False
-        self.maps = maps
+        self.memory = memory
         self.holding = Holding()
         self.lanes: set[ServerLane] = set()
         self.unproved_count = 0
@@ -292,7 +293,7 @@ class ServerLane:
             raise FrameError("a tail that no extent speaks of")
         if request.regions is not None:
             try:
-                map_inputs(request, self._server.maps)
+                read_inputs(request, self._server.memory)
             except TritonError as error:
                 accepted.fail(error)
                 return
@@ -328,7 +329,7 @@ class ServerLane:
     ) -> TritonError | None:
         """Write outputs to clients' shared memory, or return why that cannot be."""
         try:
-            place_outputs(response, regions, self._server.maps)
+            place_outputs(response, regions, self._server.memory)
         except TritonError as error:
             return error
         return None

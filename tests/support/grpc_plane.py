@@ -17,7 +17,8 @@ from backends.api.request import (
     tensor_from_numpy,
 )
 from deployments.routing.request_check import RequestChecker
-from deployments.shared_memory.regions import RegionMaps, place_outputs, resolve_regions
+from deployments.shared_memory.objects import RegionMemory
+from deployments.shared_memory.regions import locate_regions, look_at_inputs, place_outputs
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.tracer import Tracer
 from tests.support.fake_rollouts import FakeRollouts
@@ -48,7 +49,7 @@ class Job:
         response = InferenceResponse(
             self.model.name, str(self.model.version), self.request.id, outputs
         )
-        place_outputs(response, self.request.regions or {}, self.plane.maps)
+        place_outputs(response, self.request.regions or {}, self.plane.memory)
         self.sink.respond(response, final=final)
 
 
@@ -101,7 +102,7 @@ class FakePlane:
         self.tracer = Tracer()
         self.control = MemoryControl()
         self.settings = settings_plane(self.control, self.resolve)
-        self.maps = RegionMaps()
+        self.memory = RegionMemory()
         self.jobs = []
         self.arrived = asyncio.Event()
 
@@ -181,7 +182,8 @@ class FakePlane:
     def infer(self, model, request, sink, headers=(), tenant=""):
         self.headers = headers
         if request.regions is not None:
-            resolve_regions(request, self.control.settings.regions, self.maps)
+            locate_regions(request, self.control.settings.regions)
+            look_at_inputs(request, self.memory, runs_here=True)
         RequestChecker(model.config).check(request)
         job = Job(self, model, request, sink)
         self.jobs.append(job)

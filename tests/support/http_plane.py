@@ -27,7 +27,8 @@ from deployments.http.kserve.compression import Compression
 from deployments.http.server.host import HttpLimits
 from deployments.http.server.server import HttpServer
 from deployments.routing.request_check import RequestChecker
-from deployments.shared_memory.regions import RegionMaps, place_outputs, resolve_regions
+from deployments.shared_memory.objects import RegionMemory
+from deployments.shared_memory.regions import locate_regions, look_at_inputs, place_outputs
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
 from tests.support.fake_rollouts import FakeRollouts
@@ -135,7 +136,7 @@ class Pending:
             outputs = [each for each in outputs if each.name in self.request.outputs]
         response = InferenceResponse(self.served.name, "1", self.request.id, outputs)
         try:
-            place_outputs(response, self.request.regions or {}, self.plane.maps)
+            place_outputs(response, self.request.regions or {}, self.plane.memory)
         except TritonError as error:
             self.sink.fail(error)
         else:
@@ -167,7 +168,7 @@ class FakePlane:
         self.tracer = Tracer()
         self.control = MemoryControl()
         self.settings = settings_plane(self.control, self.resolve)
-        self.maps = RegionMaps()
+        self.memory = RegionMemory()
         self.add(simple_config(), add_sub)
         for datatype in ("FP32", "FP64", "FP16", "BYTES", "INT8", "UINT8", "BOOL", "INT64"):
             self.add(identity_config(datatype), identity)
@@ -242,7 +243,8 @@ class FakePlane:
     ) -> Pending:
         self.headers = headers
         if request.regions is not None:
-            resolve_regions(request, self.control.settings.regions, self.maps)
+            locate_regions(request, self.control.settings.regions)
+            look_at_inputs(request, self.memory, runs_here=True)
         model.checker.check(request)
         pending = Pending(self, model, request, sink)
         self.requests.append(request)

@@ -27,7 +27,7 @@ from deployments.lane.server import LaneServer
 from deployments.reactor.reactor import Reactor
 from deployments.scheduling.factory import Conditions
 from deployments.scheduling.limited_scheduler import Grant
-from deployments.shared_memory.regions import RegionMaps
+from deployments.shared_memory.objects import RegionMemory
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import SECRET, Sink, until
@@ -167,7 +167,7 @@ class PooledInstance:
             conditions=Conditions(grant=self.grant),
             clock_ns=clock_ns,
         )
-        maps = RegionMaps()
+        maps = RegionMemory()
         readiness = Readiness("m", model.is_ready)
         self.handler = InstanceLanes(config, self.executor, model, maps, readiness)
         if self.grant is not None:

@@ -9,12 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from backends.api.errors import AlreadyExistsError, NotFoundError, UnavailableError
+from backends.api.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
 from backends.api.request import EMPTY, Extent, InferenceRequest, InferenceResponse, Tensor
 from deployments.contracts.routing_table import Model, RoutingTable
 from deployments.data_plane.data_plane import DataPlane
 from deployments.lane.server import ServerRequest
 from deployments.settings.server_settings import ServerSettings, SettingsChange, changed
+from deployments.supervision.memory_budget import MemoryBudget
 from tests.support.cluster_of_instances import Instance, Routed, table
 from tests.support.http_plane import Repository
 from tests.support.lane_rig import Sink, until
@@ -159,3 +165,23 @@ async def test_a_region_the_controller_could_not_forget_is_listed_again(
         await here.answer(0, sink)
         await until(lambda: here.names() == ["r"])
         assert "stays: the model controller cannot be reached" in caplog.text
+
+
+async def test_copies_out_of_regions_are_in_the_memory_budget_until_the_answer(key: str) -> None:
+    async with Routed(Instance()) as routed:
+        here = Server(routed, key)
+        await here.register()
+        budget = here.plane.settings.uses.budget = MemoryBudget(20)
+        sinks = [await here.start() for _ in range(2)]
+        assert budget.used_bytes == 16
+        with pytest.raises(ResourceExhaustedError) as caught:
+            await here.start()
+        assert caught.value.message == (
+            "Server is too busy to copy 8 bytes out of shared memory regions: 16 of 20 bytes for "
+            "messages of all connections are in use, try again later"
+        )
+        for at, sink in enumerate(sinks):
+            await here.answer(at, sink)
+        assert budget.used_bytes == 0
+        await here.unregister()
+        assert not here.control.settings.regions

@@ -17,7 +17,7 @@ from deployments.reactor.reactor import Reactor
 from deployments.settings import log_lines
 from deployments.settings.metrics_settings import MetricsSettings
 from deployments.settings.server_settings import InstanceSettings, LogSettings
-from deployments.shared_memory.regions import RegionMaps
+from deployments.shared_memory.objects import RegionMemory
 from tests.support.lane_requests import ScriptedModel
 
 QUIET, LOUD = LogSettings(verbose_level=0), LogSettings(verbose_level=1)
@@ -29,7 +29,7 @@ def lanes(monkeypatch):
     reactor = Reactor()
     model, config = ScriptedModel(), ModelConfig("m")
     executor = Executor(config, 1, model, Lead(reactor))
-    yield InstanceLanes(config, executor, model, RegionMaps(), Readiness("m", model.is_ready))
+    yield InstanceLanes(config, executor, model, RegionMemory(), Readiness("m", model.is_ready))
     reactor.close()
 
 
@@ -84,7 +84,7 @@ def test_latencies_are_noted_for_a_model_that_scales_by_them_whatever_metrics_sh
     model, config = ScriptedModel(), ModelConfig("m", parameters=parameters)
     executor = Executor(config, 1, model, Lead(reactor))
     readiness = Readiness("m", model.is_ready)
-    lanes = InstanceLanes(config, executor, model, RegionMaps(), readiness)
+    lanes = InstanceLanes(config, executor, model, RegionMemory(), readiness)
     for metrics in (MetricsSettings(), MetricsSettings(has_summaries=True), MetricsSettings()):
         lanes._observe(metrics)
     assert bool(executor.statistics().latencies) is is_noted

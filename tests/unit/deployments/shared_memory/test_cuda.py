@@ -9,12 +9,13 @@ from backends.api.request import EMPTY, Extent, InferenceRequest, InferenceRespo
 from deployments.settings.server_settings import Region
 from deployments.shared_memory.cuda import CudaMaps
 from deployments.shared_memory.cuda_driver import CudaUnavailableError
+from deployments.shared_memory.objects import RegionMemory
 from deployments.shared_memory.regions import (
-    RegionMaps,
     leave_in_regions,
-    map_inputs,
+    locate_regions,
+    look_at_inputs,
     place_outputs,
-    resolve_regions,
+    read_inputs,
 )
 from tests.support.host_cuda import HostDriver
 
@@ -131,13 +132,14 @@ def test_the_instance_copies_what_the_ingress_only_measures(
     regions = {"r": Region("r", "", 0, 256, source=source, device_id=0)}
     request = InferenceRequest("m", inputs=[Tensor("A", "UINT8", (4,), EMPTY, Extent("r", 16, 4))])
     request.regions = {"OUT": Extent("r", 128, 8)}
-    resolve_regions(request, regions, RegionMaps(maps))
+    locate_regions(request, regions)
+    look_at_inputs(request, RegionMemory(maps))
     assert (request.inputs[0].data.nbytes, driver.copied_bytes) == (4, 0)
     leave_in_regions(request)
     at_instance = HostDriver({HANDLE: memory})
-    instance = RegionMaps(CudaMaps(lambda: at_instance))
+    instance = RegionMemory(CudaMaps(lambda: at_instance))
     instance.forget_others([source])
-    map_inputs(request, instance)
+    read_inputs(request, instance)
     assert bytes(request.inputs[0].data) == bytes(range(16, 20))
     outputs = [Tensor("OUT", "UINT8", (4,), memoryview(b"wxyz"))]
     place_outputs(InferenceResponse("m", "1", "", outputs), request.regions, instance)
@@ -155,5 +157,6 @@ def test_the_ingress_copies_strings_and_what_it_executes(
     regions = {"r": Region("r", "", 0, 256, source=source, device_id=0)}
     request = InferenceRequest("m", inputs=[Tensor("A", datatype, (4,), EMPTY, Extent("r", 4, 4))])
     request.regions = {}
-    resolve_regions(request, regions, RegionMaps(maps), runs_here=runs_here)
+    locate_regions(request, regions)
+    look_at_inputs(request, RegionMemory(maps), runs_here=runs_here)
     assert bytes(request.inputs[0].data) == bytes(range(4, 8))

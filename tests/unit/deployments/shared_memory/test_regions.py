@@ -1,8 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about mapping clients' shared memory."""
+"""Claims about tensors in clients' shared memory."""
 
-import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +19,14 @@ from backends.api.request import (
     Tensor,
 )
 from deployments.settings.server_settings import Region
+from deployments.shared_memory.objects import RegionMemory
 from deployments.shared_memory.regions import (
-    RegionMaps,
     leave_in_regions,
     locate,
-    map_inputs,
+    locate_regions,
+    look_at_inputs,
     place_outputs,
-    resolve_regions,
+    read_inputs,
 )
 from deployments.shared_memory.system import HeldObjects
 from tests.support.examples import examples
@@ -50,63 +50,45 @@ def source(path: Path, held: HeldObjects) -> str:
     return held.hold(Region("r", f"/{path.name}", 0, 256)).source
 
 
-def test_a_view_shows_what_the_client_writes(path: Path, source: str) -> None:
-    view = RegionMaps().view(Extent(source, 16, 4))
-    with path.open("r+b") as file:
-        file.seek(16)
-        file.write(b"abcd")
-    assert bytes(view) == b"abcd"
-
-
-def test_an_object_is_mapped_once(source: str) -> None:
-    maps = RegionMaps()
-    first = maps.view(Extent(source, 0, 4))
-    assert maps.view(Extent(source, 8, 4)).obj is first.obj
-    assert maps.mapping_count == 1
-
-
 def test_a_region_is_the_object_that_was_registered_even_unlinked_or_replaced(
     path: Path, source: str
 ) -> None:
-    early = RegionMaps()
-    early.view(Extent(source, 0, 1))
+    early = RegionMemory()
+    early.read(Extent(source, 0, 1))
     path.unlink()
-    assert bytes(RegionMaps().view(Extent(source, 1, 1))) == b"\x01"
+    assert bytes(RegionMemory().read(Extent(source, 1, 1))) == b"\x01"
     path.write_bytes(b"\xee" * 256)
-    for maps in (early, RegionMaps()):
-        assert bytes(maps.view(Extent(source, 2, 1))) == b"\x02"
+    for memory in (early, RegionMemory()):
+        assert bytes(memory.read(Extent(source, 2, 1))) == b"\x02"
 
 
 def test_an_object_whose_name_and_holder_are_gone_cannot_be_opened(
     path: Path, source: str, held: HeldObjects
 ) -> None:
     held.settle(source, is_registered=False)
-    assert RegionMaps().view(Extent(source, 0, 1))
+    memory = RegionMemory()
+    assert memory.read(Extent(source, 0, 1))
+    memory.forget_others([])
     path.unlink()
     with pytest.raises(InternalError, match=f"Unable to open .* region: '/{path.name}'"):
-        RegionMaps().view(Extent(source, 0, 1))
+        RegionMemory().read(Extent(source, 0, 1))
 
 
 def test_objects_are_held_until_their_regions_are_gone(path: Path, held: HeldObjects) -> None:
     source = held.hold(Region("r", path.name, 0, 256)).source
     path.unlink()
     held.release_others([])  # another change, heard of before this one
-    assert RegionMaps().view(Extent(source, 0, 1))
+    memory = RegionMemory()
+    assert memory.read(Extent(source, 0, 1))
+    memory.forget_others([])
     held.settle(source, is_registered=True)
     held.release_others([source])
-    assert RegionMaps().view(Extent(source, 0, 1))
+    memory = RegionMemory()
+    assert memory.read(Extent(source, 0, 1))
+    memory.forget_others([])
     held.release_others([])
     with pytest.raises(InternalError):
-        RegionMaps().view(Extent(source, 0, 1))
-
-
-def test_an_object_that_was_shrunk_is_not_read_behind_its_end(path: Path, source: str) -> None:
-    maps = RegionMaps()
-    maps.view(Extent(source, 0, 256))
-    os.truncate(path, 8)
-    with pytest.raises(InvalidArgumentError, match="bytes 0 to 256 of an object that has 8"):
-        maps.view(Extent(source, 0, 256))
-    assert bytes(maps.view(Extent(source, 0, 2))) == b"\x00\x01"
+        RegionMemory().read(Extent(source, 0, 1))
 
 
 @pytest.mark.parametrize("key", ["", "/", "..", "/..", "a/b", "/a/b", "/../etc/passwd", "a\0b"])
@@ -122,15 +104,6 @@ def test_a_symbolic_link_is_not_followed(path: Path, tmp_path: Path, held: HeldO
     path.symlink_to(secret)
     with pytest.raises(InternalError, match="Unable to open"):
         held.hold(Region("r", path.name, 0, 6))
-
-
-def test_forgetting_keeps_the_named_objects(source: str) -> None:
-    maps = RegionMaps()
-    maps.view(Extent(source, 0, 1))
-    maps.forget_others([source])
-    assert maps.mapping_count == 1
-    maps.forget_others([])
-    assert maps.mapping_count == 0
 
 
 REGION = Region("r", "/key", 4096, 100, source="the source")
@@ -183,7 +156,7 @@ def test_a_region_of_another_node_is_refused_with_both_nodes_named() -> None:
     regions = {"r": Region("r", "/key", 0, 8, node_id="there", source="s")}
     request = InferenceRequest("m", regions={"OUT": Extent("r", 0, 8)})
     with pytest.raises(InvalidArgumentError) as caught:
-        resolve_regions(request, regions, RegionMaps(), node_id="here")
+        locate_regions(request, regions, node_id="here")
     assert caught.value.message.startswith(
         "Unable to use shared memory region: 'r': it was registered on node there of the cluster, "
         "and this request has come to node here;"
@@ -210,13 +183,14 @@ def test_a_request_goes_to_the_instance_without_bytes_and_finds_them_there(
         "m", inputs=[Tensor("A", "UINT8", (4,), EMPTY, Extent("r", 16, 4)), inline]
     )
     request.regions = {"OUT": Extent("r", 128, 8)}
-    resolve_regions(request, regions, RegionMaps())
-    assert bytes(request.inputs[0].data) == bytes(range(16, 20))
+    assert locate_regions(request, regions) == 4
+    look_at_inputs(request, RegionMemory())
+    assert request.inputs[0].data.nbytes == 4
     assert request.regions == {"OUT": Extent(source, 128, 8)}
     leave_in_regions(request)
     assert (request.inputs[0].data, bytes(request.inputs[1].data)) == (EMPTY, b"x")
-    at_instance = RegionMaps()
-    map_inputs(request, at_instance)
+    at_instance = RegionMemory()
+    read_inputs(request, at_instance)
     assert bytes(request.inputs[0].data) == bytes(range(16, 20))
     outputs = [
         Tensor("OUT", "UINT8", (4,), memoryview(b"wxyz")),
@@ -230,16 +204,49 @@ def test_a_request_goes_to_the_instance_without_bytes_and_finds_them_there(
 def test_unknown_region_is_not_found() -> None:
     request = InferenceRequest("m", regions={"OUT": Extent("nope", 0, 8)})
     with pytest.raises(NotFoundError, match="Unable to find shared memory region: 'nope'"):
-        resolve_regions(request, {}, RegionMaps())
+        locate_regions(request, {})
 
 
 def test_output_larger_than_its_place_is_an_error(source: str) -> None:
     outputs = [Tensor("OUT", "UINT8", (9,), memoryview(b"123456789"))]
     with pytest.raises(InternalError) as caught:
         place_outputs(
-            InferenceResponse("m", "1", "", outputs), {"OUT": Extent(source, 0, 8)}, RegionMaps()
+            InferenceResponse("m", "1", "", outputs), {"OUT": Extent(source, 0, 8)}, RegionMemory()
         )
     assert caught.value.message == (
         "shared memory size specified with the request for output 'OUT' (8 bytes) should be at "
         "least 9 bytes to hold the results"
+    )
+
+
+def at_instance(source: str, data: bytes, path: Path) -> InferenceRequest:
+    """Return a request whose two strings lie in a region, of which the instance then reads."""
+    path.write_bytes(data.ljust(256))
+    tensor = Tensor("S", "BYTES", (2,), EMPTY, Extent(source, 0, 12))
+    return InferenceRequest("m", id="7", inputs=[tensor], regions={})
+
+
+def strings(*lengths: int) -> bytes:
+    return b"".join(length.to_bytes(4, "little") + b"x" * length for length in lengths)
+
+
+def test_strings_that_are_what_they_were_are_read_at_the_instance(path: Path, source: str) -> None:
+    request = at_instance(source, strings(3, 1), path)
+    read_inputs(request, RegionMemory())
+    assert bytes(request.inputs[0].data) == strings(3, 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "seen"),
+    [(strings(8), "1 strings"), (strings(200), "strings of which one is cut short")],
+)
+def test_strings_that_were_changed_under_way_fail_their_request_alone(
+    path: Path, source: str, data: bytes, seen: str
+) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        read_inputs(at_instance(source, data, path), RegionMemory())
+    assert caught.value.message == (
+        "[request id: 7] input 'S' of model 'm' was changed in its shared memory region while the "
+        f"request was under way: expected 2 strings, got {seen}; write to a region when its "
+        "requests are answered"
     )

@@ -43,6 +43,11 @@ _SPACE = re.compile(rb"[ \t\r\n]*")
 _PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]*)?")
 _HEX4 = re.compile(rb"[0-9a-fA-F]{4}")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+# Each escape of a string, surrogates in pairs; what is a surrogate alone is the group.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL
+)
 _ESCAPES: Final = {
     ord('"'): b'"',
     ord("\\"): b"\\",
@@ -101,6 +106,10 @@ def _parse_large(text: bytes) -> object:
         _fail(next(known, _INVALID), error.pos)
     except (RecursionError, ValueError):
         raise InvalidArgumentError(NESTING_TEXT) from None
+    if _SURROGATE.search(text):
+        for escape in _ESCAPE.finditer(text):
+            if escape[1]:
+                _fail(_BAD_SURROGATE, escape.start())
     return value
 
 

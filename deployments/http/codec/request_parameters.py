@@ -7,7 +7,7 @@ Triton: server/src/http_server.cc ParseJsonTritonParams @e1db8a6
 
 from typing import Final
 
-from backends.api.errors import InvalidArgumentError
+from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.request import ParameterValue, checked_correlation_id
 from deployments.http.codec.infer_header import INT64_MAX
 from deployments.http.codec.json_text import as_bool, as_string, as_uint, labelled
@@ -54,6 +54,7 @@ def custom_parameter(key: str, value: object) -> ParameterValue:
     """Return the value of a parameter that is the model's own.
 
     Raises:
+        InternalError: The value is a number beyond all doubles.
         InvalidArgumentError: The value has a type no parameter can have.
     """
     if isinstance(value, str):
@@ -64,7 +65,12 @@ def custom_parameter(key: str, value: object) -> ParameterValue:
         if _INT64_MIN <= value <= INT64_MAX:
             return value
         # What fits no int64 is a number all the same, and taken as a double.
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise InternalError(
+                f"Unable to parse '{key}': Number too big to be stored in double."
+            ) from None
     raise InvalidArgumentError(
         f"parameter '{key}' has invalid type. It should be either 'int', 'bool', or 'string'."
     )

@@ -168,3 +168,25 @@ def test_mutated_document_raises_nothing_but_triton_errors(
         parse(mutated)
     except TritonError:
         assert mutated.strip(b" \t\r\n") != document
+
+
+@pytest.mark.parametrize(
+    "text",
+    [rb"\ud83d", rb"\uD83Dx", rb"\ude00", rb"\ud83d\ud83d\ude00", rb"\\\ud83d", rb"\ud83d\n"],
+)
+def test_a_surrogate_alone_in_a_large_document_is_told_as_in_a_small_one(text: bytes) -> None:
+    messages = []
+    for size in (10, MAX_STRICT_BYTES):
+        with pytest.raises(
+            InternalError, match="The surrogate pair in string is invalid"
+        ) as caught:
+            parse(b'["' + b"x" * size + b'", "' + text + b'"]')
+        messages.append(int(caught.value.message.rpartition(" ")[2]) - size)
+    assert messages[0] == messages[1]
+
+
+def test_surrogates_in_pairs_and_what_looks_like_one_are_read_in_a_large_document() -> None:
+    text = rb"\ud83d\ude00 \uD83D\uDE00 \\ud83d \\\\ud83d \ud7ff \u00d8"
+    found = parse(b'["' + b"x" * MAX_STRICT_BYTES + b'", "' + text + b'"]')
+    assert isinstance(found, list)
+    assert found[1] == "\U0001f600 \U0001f600 \\ud83d \\\\ud83d \ud7ff \u00d8"

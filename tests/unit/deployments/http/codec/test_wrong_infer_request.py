@@ -40,6 +40,10 @@ DATA = list(range(16))
             ONLY_ONE + "set 'data' 'binary_data_size'",
         ),
         (
+            {"inputs": [given_input(data=DATA)], "parameters": {"p": 10**400}},
+            "Internal: Unable to parse 'p': Number too big to be stored in double.",
+        ),
+        (
             {"id": 5, "inputs": []},
             "Internal: Unable to parse 'id': attempt to access JSON non-string as string",
         ),

@@ -6,7 +6,8 @@ Theory of operation. A call is refused when its headers are there, before any me
 drives it is a service of the caller's own, over its own view of the plane, which checks the model
 of each message. A stream outlives a policy or a token: a message that comes after the policy has
 changed or the credentials have ended has the caller identified anew, and goes on with the rights it
-then has. What is under way then is answered.
+then has. What is under way then is answered. A Watch, which sends without being asked, has its
+caller identified anew with each look.
 """
 
 import time
@@ -26,6 +27,7 @@ from deployments.data_plane.callers import (
 from deployments.data_plane.face import Plane, SlabSource
 from deployments.data_plane.view_checks import outcome_of, require_any
 from deployments.grpc.codec.request import tensor_offset
+from deployments.grpc.kserve.health import WatchCall
 from deployments.grpc.kserve.service import (
     INFERENCE_PATHS,
     PATHS,
@@ -253,6 +255,9 @@ class GuardedStream:
         self._call = call
         self._reply = reply
         self._has_ended = False
+        if isinstance(call, WatchCall):
+            # It goes on without messages.
+            call.may_go_on = self._may_go_on
 
     def message(self, data: bytes | memoryview) -> None:
         """Take a message, unless the caller may send no more."""

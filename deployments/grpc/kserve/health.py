@@ -6,6 +6,7 @@ Triton has no Watch; gRPC clients with health checking use it.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from backends.api.errors import GRPC_STATUS, InternalError, TritonError
@@ -24,15 +25,19 @@ class WatchCall:
     Args:
         plane: Asked for readiness.
         reply: Where the changes go.
+
+    Attributes:
+        may_go_on: Asked before each look; what answers no has ended the call.
     """
 
-    __slots__ = ("_plane", "_reply", "_timer", "_told")
+    __slots__ = ("_plane", "_reply", "_timer", "_told", "may_go_on")
 
     def __init__(self, plane: Plane, reply: RpcReply) -> None:
         self._plane = plane
         self._reply = reply
         self._told = b""
         self._timer: asyncio.TimerHandle | None = None
+        self.may_go_on: Callable[[], bool] = _always
 
     def message(self, data: bytes | memoryview) -> None:
         """Begin to watch; the service's name plays no part, as in Check."""
@@ -54,10 +59,14 @@ class WatchCall:
 
     def cancelled(self) -> None:
         """Stop."""
+        # Cut here, the call and who answers are freed without the collector.
+        self.may_go_on = _always
         if self._timer is not None:
             self._timer.cancel()
 
     def _look(self) -> None:
+        if not self.may_go_on():
+            return
         plane = self._plane
         status = SERVING if not plane.exiting and plane.server_ready() else NOT_SERVING
         if status != self._told:
@@ -65,6 +74,11 @@ class WatchCall:
             self._reply.send(status)
         if plane.exiting or plane.draining:
             # A stream that never ends must not hold up a drain.
+            self.may_go_on = _always
             self._reply.finish()
             return
         self._timer = asyncio.get_running_loop().call_later(_POLL_S, self._look)
+
+
+def _always() -> bool:
+    return True

@@ -13,8 +13,11 @@ from tritonclient.grpc import service_pb2
 from deployments.access.contracts import Peer, Role
 from deployments.data_plane.callers import Access
 from deployments.grpc.kserve.guarded import make_grpc_gate
+from deployments.grpc.kserve.health import WATCH_PATH
 from deployments.grpc.kserve.service import PATHS, STREAM_PATH
 from deployments.grpc.server.http2_server import Http2Server
+from tests.support import virtual_time
+from tests.support.grpc_plane import fake_plane
 from tests.support.grpc_servers import grpcio_server
 from tests.support.grpc_service import RecordedReply, infer_request, rpc_path
 from tests.support.key_guard import EVERYTHING, UNKNOWN_CREDENTIALS, KeyGuard
@@ -194,3 +197,28 @@ async def test_stock_clients_with_credentials_are_served(address):
             live = channel.unary_unary(rpc_path("ServerLive").decode())
             answer = await live(b"", metadata=shown)
             assert service_pb2.ServerLiveResponse.FromString(answer).live
+
+
+@pytest.mark.parametrize("end", ["key", "role"])
+def test_a_watch_ends_when_its_caller_may_ask_no_longer(end):
+    async def main():
+        guard = KeyGuard()
+        guard.grant("good", *EVERYTHING)
+        service = make_grpc_gate(fake_plane(), Access(guard)).service_for(Peer("grpc"))
+        reply = RecordedReply()
+        call = service.start(WATCH_PATH, metadata("good"), reply)
+        call.message(b"")
+        guard.grant("another", *EVERYTHING)
+        await asyncio.sleep(10)
+        assert (len(reply.messages), reply.status) == (1, None)
+        if end == "key":
+            guard.revoke("good")
+        else:
+            guard.grant("good", (Role.INFER, "*"))
+        await asyncio.sleep(10)
+        assert (len(reply.messages), reply.status) == (
+            1,
+            UNAUTHENTICATED if end == "key" else PERMISSION_DENIED,
+        )
+
+    virtual_time.run(main())

@@ -98,6 +98,13 @@ class UnsupportedError(TritonError):
     code = "Unsupported"
 
 
+class ImportedAlreadyError(UnavailableError):
+    """A process has imported other versions of packages than its model brings.
+
+    One that starts with those packages can load the model.
+    """
+
+
 class AlreadyExistsError(TritonError):
     """TRITONSERVER_ERROR_ALREADY_EXISTS."""
 

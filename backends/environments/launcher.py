@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts an instance's process inside the Python environment a model brings along.
 
-The environment is a folder, or an archive of conda-pack or venv-pack. This file is run by path in
+The environment is a folder, or an archive of conda-pack or venv-pack; or the layer of packages that
+a requirements.txt asks for, see `backends.environments.requirements`. This file is run by path in
 front of the worker's own command, before anything of Manta is imported: it unpacks the archive,
 once for a node, puts the environment's packages before all others, and turns into the worker. So
 the model, and numpy in Manta itself, see the environment's versions from the first import on. What
@@ -18,6 +19,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -36,6 +38,7 @@ MAX_UNPACKED_BYTES: Final = 64 << 30
 MAX_MEMBERS: Final = 2_000_000
 # Packages that have to be Manta's own: another version of these cannot talk to the server.
 _OWN_PACKAGES: Final = ("ray", "msgspec", "google", "tritonclient", "setproctitle")
+_LAYER: Final = "--layer"
 _VERSION: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -53,6 +56,43 @@ def launcher_command(environment: str, fetch: Sequence[str] = ()) -> str:
     """
     fetching = ["--fetch", *fetch] if fetch else []
     return shlex.join([sys.executable, "-P", str(Path(__file__).resolve()), *fetching, environment])
+
+
+def layer_command(key: str) -> str:
+    """Return what to put before the command of a worker that starts with a layer, as shell words.
+
+    A worker on a node that does not have the layer starts without it.
+
+    Args:
+        key: Of the requirements.
+    """
+    return shlex.join([sys.executable, "-P", str(Path(__file__).resolve()), _LAYER, key])
+
+
+def is_site(path: str) -> bool:
+    """Whether an entry of ``sys.path`` is one that packages are installed to."""
+    return Path(path).name in {"site-packages", "dist-packages"}
+
+
+def distributions() -> dict[str, Path]:
+    """Return the metadata of the distributions installed here, by normalised name."""
+    found: dict[str, Path] = {}
+    for place in filter(is_site, sys.path):
+        for metadata in sorted(Path(place).glob("*.dist-info")):
+            name = re.sub(r"[-_.]+", "-", metadata.name.partition("-")[0]).lower()
+            if (metadata / "METADATA").is_file():
+                found.setdefault(name, metadata)
+    return found
+
+
+def layer_folder(cache: Path, key: str) -> Path:
+    """Return where the layer of some requirements is, or would be.
+
+    It is what they add to the packages that are installed here, and so another one beside others.
+    """
+    here = [sys.prefix, sys.version, *sorted(each.name for each in distributions().values())]
+    digest = hashlib.sha256("\n".join(here).encode()).hexdigest()[:16]
+    return cache / "layers" / f"{key}-{digest}"
 
 
 def find_packages(folder: Path, given: str) -> Path:
@@ -106,7 +146,7 @@ def unpack(archive: Path, cache: Path, name: str = "") -> Path:
     place = cache / hashlib.sha256(name.encode()).hexdigest()[:32]
     place.mkdir(parents=True, exist_ok=True)
     folder = place / f"{status.st_mtime_ns}-{status.st_size}"
-    with _locked(place / "lock"):
+    with locked(place / "lock"):
         if not folder.is_dir():
             _remove_unused(place)
             partial = place / "partial"
@@ -148,7 +188,8 @@ def _extract(archive: Path, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file's lock, which is waited for."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -194,7 +235,7 @@ def cache_folder() -> Path:
     return folder
 
 
-def _own_packages(cache: Path) -> Path:
+def own_packages(cache: Path) -> Path:
     """Return a folder with links to the packages that have to be this server's own."""
     links = {}
     for name in _OWN_PACKAGES:
@@ -204,7 +245,7 @@ def _own_packages(cache: Path) -> Path:
             links[name] = places[0]
     digest = hashlib.sha256(repr(sorted(links.items())).encode()).hexdigest()[:32]
     folder = cache / f"own-{digest}"
-    with _locked(cache / "own.lock"):
+    with locked(cache / "own.lock"):
         if not folder.is_dir():
             partial = cache / "own.partial"
             shutil.rmtree(partial, ignore_errors=True)
@@ -289,11 +330,22 @@ def enter(environment: str, fetch: Sequence[str] = ()) -> None:
     elif not folder.is_dir():
         folder = _unpack_apart(environment, "")
         _use(folder)
-    os.environ.update(variables(folder, find_packages(folder, environment), _own_packages(cache)))
+    os.environ.update(variables(folder, find_packages(folder, environment), own_packages(cache)))
+
+
+def enter_layer_of(key: str) -> None:
+    """Make this process's environment variables those of a worker with a layer, if it is here."""
+    cache = cache_folder()
+    folder = layer_folder(cache, key)
+    if folder.is_dir():
+        os.environ.update(variables(folder, find_packages(folder, key), own_packages(cache)))
 
 
 def main(arguments: list[str]) -> None:
-    """Run as ``[--fetch MODULE REQUEST] ENVIRONMENT WORKER ARGUMENT...``, or ``--unpack``."""
+    """Run as ``[--fetch MODULE REQUEST] ENVIRONMENT WORKER ARGUMENT...``, or ``--unpack``.
+
+    Or as ``--layer KEY WORKER ARGUMENT...``.
+    """
     if arguments[0] == "--unpack":
         try:
             print(unpack(Path(arguments[1]), cache_folder(), arguments[2]))  # noqa: T201 - its answer
@@ -305,8 +357,14 @@ def main(arguments: list[str]) -> None:
     if arguments[0] == "--fetch":
         _, *fetch = arguments[:3]
         arguments = arguments[3:]
+    is_layer = arguments[0] == _LAYER
+    if is_layer:
+        del arguments[0]
     try:
-        enter(arguments[0], fetch)
+        if is_layer:
+            enter_layer_of(arguments[0])
+        else:
+            enter(arguments[0], fetch)
     except (EnvironmentUnusableError, OSError) as error:
         os.environ[FAILURE_VARIABLE] = str(error)
     os.execv(sys.executable, [sys.executable, *arguments[1:]])  # noqa: S606 - turns into the worker

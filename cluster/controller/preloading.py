@@ -34,7 +34,7 @@ class Preloading:
         """Note an instance that has loaded its model."""
         spec = description.spec
         # With an environment of its own it has a framework of its own.
-        if spec.runtime_env:
+        if spec.runtime_env or spec.requirements:
             return
         backend = backend_name(spec.config.backend, spec.config.platform)
         if backend in FRAMEWORKS and backend not in self._asked:

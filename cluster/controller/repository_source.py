@@ -34,7 +34,7 @@ from cluster.options.lanes import lane_settings
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import cache_settings, resource_limits
 from cluster.placement.demand import ClusterResources
-from cluster.placement.environments import environment_stamp
+from cluster.placement.environments import environment_stamp, requirements_of
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest, replan_pool
 from cluster.repository.agents.contracts import Action
 from cluster.repository.agents.followed import NodeAgents, TellAgents
@@ -366,7 +366,10 @@ class RepositorySource:
             cpus_per_instance=self.cpus_per_instance,
             backend_config=self._backends.settings(config, library),
             runtime_env=await asyncio.to_thread(
-                stored_runtime_env_of, config, candidate.model_dir, version, library, files, cache
+                stored_runtime_env_of, config, candidate.model_dir, library, files, cache
+            ),
+            requirements=await asyncio.to_thread(
+                requirements_of, config, candidate.model_dir, version, library
             ),
             secret=self._state.secret,
             digest=candidate.digests[version],

@@ -28,7 +28,6 @@ _LOOKING_AGENTS: Final = frozenset({CHECKSUM, MANIFEST})
 def stored_runtime_env_of(
     config: ModelConfig,
     model_dir: str,
-    version: int,
     library: str,
     files: ModelFiles | None,
     cache: tuple[str, int],
@@ -38,15 +37,14 @@ def stored_runtime_env_of(
     Args:
         config: The model's config.
         model_dir: Local path of the model's directory, or of what stands for it.
-        version: Version number.
         library: The model.py of its Python-based backend; empty for another backend.
         files: What nodes fetch; None when the directory has it.
         cache: Folder of the nodes' caches, and what they may hold, in bytes.
 
     Raises:
-        InvalidArgumentError: A parameter or the requirements cannot be used.
+        InvalidArgumentError: A parameter cannot be used.
     """
-    found = runtime_env_of(config, model_dir, version, library)
+    found = runtime_env_of(config, model_dir, library)
     if files is None or is_of_load(files.location):
         return found
     environment = environment_of(config, model_dir, library)

@@ -16,9 +16,16 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from backends.api.errors import (
+    ImportedAlreadyError,
+    InternalError,
+    InvalidArgumentError,
+    TritonError,
+)
+from backends.environments.launcher import layer_command
 from cluster.instances.host import (
     ActorLostError,
     ActorUnreachableError,
@@ -47,6 +54,8 @@ _KNOCK_S = 2.0
 _UNREACHABLE_S = 1.0
 # One death may be of the machine's making.
 _MOST_SILENT_DEATHS = 2
+# On one node the first finds what it starts with; the next may be on others.
+_MOST_STARTS_WITH_LAYER = 3
 
 
 class InstancePlace:
@@ -94,6 +103,7 @@ class InstancePlace:
         self._is_hung = False
         # Why its actor was ended that had never answered.
         self._gave_up = ""
+        self._starts_with_layer = 0
         if devices is not None and description is not None:
             devices.loaded(description)
         self._supervisor = Supervisor(f"instance {spec.name}")
@@ -230,13 +240,27 @@ class InstancePlace:
                     return await self._bring_up()
                 self._devices.loaded(description)
             self.description = description
+        except ImportedAlreadyError as error:
+            return await self._start_with_layer(error)
         except (ActorLostError, TritonError, ValueError) as error:
             # ValueError: the name is still held by an actor that is on its way out.
             return error
         self.load_error = None
         self.reason = ""
+        self._starts_with_layer = 0
         self._on_change()
         return None
+
+    async def _start_with_layer(self, error: ImportedAlreadyError) -> Exception | None:
+        """Bring an actor up whose process has its model's packages from the beginning."""
+        requirements = self.spec.requirements
+        if requirements is None or self._starts_with_layer == _MOST_STARTS_WITH_LAYER:
+            return error
+        self._starts_with_layer += 1
+        await self._discard()
+        command = layer_command(requirements.key)
+        self.spec = replace(self.spec, runtime_env={"py_executable": command})
+        return await self._bring_up()
 
     async def _with_device(self) -> InstanceSpec:
         """Return the recipe with the GPU that the actor shall have, once there is one."""

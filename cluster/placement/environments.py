@@ -1,53 +1,44 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which environment the processes of a model run in, as a ``runtime_env`` of Ray.
+"""Which environment the processes of a model run in.
 
 Three things may ask for one: what `backends.registry.environment_of` finds, mostly Triton's
 parameter EXECUTION_ENV_PATH; the parameter ``runtime_env``, a JSON object that Ray gets as it is;
 and a ``requirements.txt`` beside model.py, that of the model or of its Python-based backend, which
-is looked at when neither parameter is given. The first two hold for models of every backend.
+is looked at when neither parameter is given. The first two hold for models of every backend and
+are a ``runtime_env`` of Ray; requirements are met by the process itself when it loads the model.
 
 Triton: python_backend/src/python_be.cc ModelState::ModelState, EXECUTION_ENV_PATH
 """
 
-import importlib.util
 import json
-import re
 from pathlib import Path
 from typing import Any, Final
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
+from backends.environments.requirement_lines import Requirements, read_requirements
 from backends.lookup import PYTHON_RUNTIME
 from backends.registry import backend_name, environment_of
 
 RUNTIME_ENV_PARAMETER: Final = "runtime_env"
 REQUIREMENTS_FILE: Final = "requirements.txt"
-MAX_REQUIREMENTS_BYTES: Final = 1 << 20
 # These choose the interpreter too.
 _INTERPRETER_FIELDS: Final = frozenset(
     {"pip", "uv", "conda", "py_executable", "container", "image_uri"}
 )
-_COMMENT: Final = re.compile(r"(^|\s)#.*")
-_FILE: Final = re.compile(
-    r"(?P<option>(?:-[rcfe]|--(?:requirement|constraint|find-links|editable))[ =]\s*|(?=\.))"
-    r"(?P<path>\S+)"
-)
 
 
-def runtime_env_of(
-    config: ModelConfig, model_dir: str, version: int, library: str = ""
-) -> dict[str, Any]:
+def runtime_env_of(config: ModelConfig, model_dir: str, library: str = "") -> dict[str, Any]:
     """Return the ``runtime_env`` of a model's processes; empty when it asks for none.
 
     Args:
         config: The model's config.
         model_dir: Local path of the model's directory.
-        version: Version number.
         library: The model.py of its Python-based backend; empty for another backend.
 
     Raises:
-        InvalidArgumentError: A parameter or the requirements cannot be used.
+        InvalidArgumentError: A parameter cannot be used.
     """
     found: dict[str, Any] = {}
     if RUNTIME_ENV_PARAMETER in config.parameters:
@@ -61,12 +52,30 @@ def runtime_env_of(
                 f"parameter '{RUNTIME_ENV_PARAMETER}'; give one of them"
             )
         return found | {"py_executable": environment.command}
-    folder = _python_folder(config, model_dir, version, library)
-    if folder is not None and RUNTIME_ENV_PARAMETER not in config.parameters:
-        requirements = folder / REQUIREMENTS_FILE
-        if requirements.is_file():
-            return _install(read_requirements(config.name, requirements))
     return found
+
+
+def requirements_of(
+    config: ModelConfig, model_dir: str, version: int, library: str = ""
+) -> Requirements | None:
+    """Return what a model's processes install before they load it; None for nothing.
+
+    Args:
+        config: The model's config.
+        model_dir: Local path of the model's directory.
+        version: Version number.
+        library: The model.py of its Python-based backend; empty for another backend.
+
+    Raises:
+        InvalidArgumentError: The file cannot be read, or a parameter cannot be used.
+    """
+    folder = _python_folder(config, model_dir, version, library)
+    if folder is None or RUNTIME_ENV_PARAMETER in config.parameters:
+        return None
+    requirements = folder / REQUIREMENTS_FILE
+    if environment_of(config, model_dir, library) is not None or not requirements.is_file():
+        return None
+    return read_requirements(config.name, requirements)
 
 
 def _python_folder(config: ModelConfig, model_dir: str, version: int, library: str) -> Path | None:
@@ -115,51 +124,3 @@ def _read_parameter(model_name: str, text: str) -> dict[str, Any]:
             f'Ray as JSON, for example {{"uv": ["pandas"]}}: {error}'
         ) from None
     return value
-
-
-def read_requirements(model_name: str, path: Path) -> list[str]:
-    """Return the lines of a requirements file with its relative paths made absolute.
-
-    Ray copies the lines to a file elsewhere and keeps what they led to by their text alone, so a
-    last line names the files they refer to as they are now.
-
-    Raises:
-        InvalidArgumentError: It cannot be read, or is too long.
-    """
-    try:
-        content = path.read_bytes()
-        text = content.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgumentError(
-            f"{REQUIREMENTS_FILE} of model '{model_name}' cannot be read: {error}"
-        ) from None
-    if len(content) > MAX_REQUIREMENTS_BYTES:
-        raise InvalidArgumentError(
-            f"{REQUIREMENTS_FILE} of model '{model_name}' is larger than the "
-            f"{MAX_REQUIREMENTS_BYTES} bytes allowed"
-        )
-    lines, referred = [], []
-    for line in text.replace("\\\n", " ").splitlines():
-        bare = _COMMENT.sub("", line).strip()
-        file = _FILE.fullmatch(bare)
-        beside = path.parent / file["path"] if file else None
-        if file and beside is not None and beside.exists():
-            bare = f"{file['option']}{beside.resolve()}"
-            referred += _stamps(beside)
-        if bare:
-            lines.append(bare)
-    return [*lines, f"# {' '.join(referred)}"] if referred else lines
-
-
-def _stamps(path: Path) -> list[str]:
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    return [f"{each.name}:{each.stat().st_mtime_ns}" for each in files]
-
-
-def _install(packages: list[str]) -> dict[str, Any]:
-    if not packages:
-        return {}
-    # Ray would fetch uv first where it is not installed.
-    if importlib.util.find_spec("uv") is not None:
-        return {"uv": {"packages": packages, "uv_pip_install_options": []}}
-    return {"pip": {"packages": packages, "pip_check": False}}

@@ -14,6 +14,7 @@ from typing import Any
 from backends.api.model_config import InstanceGroup, ModelConfig
 from backends.api.model_identifier import key_of
 from backends.config.placement import read_placement
+from backends.environments.requirement_lines import Requirements
 from cluster.devices.inventory import mig_profile_of
 from cluster.placement.demand import (
     GPU_INDEX_RESOURCE,
@@ -51,6 +52,7 @@ class PoolRequest:
         cpus_per_instance: CPU fraction an instance reserves.
         backend_config: ``--backend-config`` settings of the model's backend.
         runtime_env: Environment of the instances' processes, in Ray's terms.
+        requirements: What they install before they load the model; None for nothing.
         secret: Key of the lanes' handshake.
         digest: Digest of files and options; goes into every spec.
         load_timeout_s: How long a load may take, warmup included; 0.0 for ever.
@@ -75,6 +77,7 @@ class PoolRequest:
     cpus_per_instance: float = DEFAULT_CPUS_PER_INSTANCE
     backend_config: Mapping[str, str] = field(default_factory=dict)
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    requirements: Requirements | None = None
     secret: bytes = field(default=b"", repr=False)
     digest: str = ""
     load_timeout_s: float = 0.0
@@ -221,6 +224,7 @@ def _spec(
         resources=demand.resources,
         backend_config=dict(request.backend_config),
         runtime_env=request.runtime_env,
+        requirements=request.requirements,
         secret=request.secret,
         options_digest=request.digest,
         load_timeout_s=request.load_timeout_s,
@@ -292,6 +296,7 @@ def replan_pool(
         cpus_per_instance=cpus_per_instance,
         backend_config=like.backend_config,
         runtime_env=like.runtime_env,
+        requirements=like.requirements,
         secret=like.secret,
         digest=like.options_digest,
         load_timeout_s=like.load_timeout_s,

@@ -80,7 +80,7 @@ def load_instance(
         caller=caller,
         pause=pause,
     )
-    enter_environment()
+    enter_environment(spec.requirements)
     backend = backend_for(context)
     with extra_named(backend_name(spec.config.backend, spec.config.platform)):
         if spec.auto_complete:

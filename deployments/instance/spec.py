@@ -9,6 +9,7 @@ from typing import Any
 from backends.api.evolving import evolves
 from backends.api.model_config import InstanceGroup, ModelConfig
 from backends.api.model_identifier import key_of
+from backends.environments.requirement_lines import Requirements
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.model_files.contracts import ModelFiles
 from deployments.rate_limiter.arbiter import Limit, ResourceDemand
@@ -92,6 +93,7 @@ class InstanceSpec:
         resources: Custom Ray resources that it asks for; see `ray_resources`.
         backend_config: ``--backend-config`` settings for the backend.
         runtime_env: Environment of the process, in Ray's terms; empty for the server's own.
+        requirements: What it installs before it loads the model; None for nothing.
         secret: Key of the lanes' handshake. Never logged.
         options_digest: Digest of everything above that, when it changes, asks for a reload.
         load_timeout_s: How long the load may take, warmup included; 0.0 for ever.
@@ -134,6 +136,7 @@ class InstanceSpec:
     resources: Mapping[str, float] = field(default_factory=dict)
     backend_config: Mapping[str, str] = field(default_factory=dict)
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    requirements: Requirements | None = None
     secret: bytes = field(default=b"", repr=False)
     options_digest: str = ""
     load_timeout_s: float = 0.0

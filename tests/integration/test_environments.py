@@ -8,7 +8,6 @@ Each model answers with the value of an expression over what it has imported.
 import io
 import sys
 import tarfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tritonclient.utils import InferenceServerException
 
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
+from tests.support.wheels import make_wheel
 
 PACKAGES = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 CONFIG = """
@@ -62,19 +62,6 @@ def _pack(path: Path, files: dict[str, str]) -> None:
             tar.addfile(member, io.BytesIO(text.encode()))
 
 
-def _wheel(folder: Path, name: str, version: str, source: str) -> None:
-    info = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(f"{name}.py", source)
-        wheel.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        )
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{info}/RECORD", "")
-
-
 def _write_siblings(root: Path, name: str) -> None:
     """A model with a module, packages and relative imports, named as in the other model."""
     version = _write(
@@ -106,6 +93,21 @@ def _write_python_based(root: Path, backends: Path, name: str, environment: str 
     (root / name / "config.pbtxt").write_text(config)
 
 
+def _write_requiring(root: Path) -> None:
+    """Models with requirements: two versions of one package, a package of the server, none such."""
+    for name, version in (("required", "1.0"), ("other_required", "2.0")):
+        folder = _write(root, name, "import wheel_zq", "wheel_zq.VALUE")
+        make_wheel(folder, "wheel_zq", version, f"VALUE = {version}")
+        lines = f"--no-index\n--find-links=.\nwheel_zq=={version}\nnumpy\n"
+        (folder / "requirements.txt").write_text(lines)
+    # What processes are forked from has imported hpack, which instances do not need.
+    folder = _write(root, "replacing", "import hpack", "hpack.VALUE")
+    make_wheel(folder, "hpack", "0.1", "VALUE = 7")
+    (folder / "requirements.txt").write_text("--no-index\n--find-links=.\nhpack==0.1\n")
+    folder = _write(root, "missing", "import wheel_zq", "0")
+    (folder / "requirements.txt").write_text("--no-index\nnowhere_zq==9.9\n")
+
+
 @pytest.fixture(scope="module")
 def root(backends: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("environments")
@@ -125,11 +127,7 @@ def root(backends: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write(root, "folder", "import folder_zq", "folder_zq.VALUE", outside)
     _write(root, "old", "import packed_zq", "0", inside)
     _pack(root / "old/env.tar.gz", {"lib/python3.4/site-packages/packed_zq.py": ""})
-    wheels = _write(root, "required", "import wheel_zq", "wheel_zq.VALUE")
-    _wheel(wheels, "wheel_zq", "1.0", "VALUE = 4")
-    (wheels / "requirements.txt").write_text("--no-index\n--find-links=.\nwheel_zq==1.0\n")
-    missing = _write(root, "missing", "import wheel_zq", "0")
-    (missing / "requirements.txt").write_text("--no-index\nnowhere_zq==9.9\n")
+    _write_requiring(root)
     given = _parameter("runtime_env", '{"env_vars": {"SAID_ZQ": "5"}}')
     _write(root, "given", "import os", "os.environ['SAID_ZQ']", given)
     _write_python_based(root, backends, "based")
@@ -211,13 +209,22 @@ def test_environment_of_another_python_names_both_versions(
 def test_requirements_beside_the_model_are_installed(
     client: triton_http.InferenceServerClient,
 ) -> None:
-    assert _says(client, "required") == "4"
+    assert _says(client, "required") == "1.0"
+    assert _says(client, "other_required") == "2.0"
     assert _says(client, "given") == "5"
+
+
+def test_required_package_comes_before_one_that_processes_are_forked_with(
+    client: triton_http.InferenceServerClient,
+) -> None:
+    assert _says(client, "replacing") == "7"
 
 
 def test_requirements_that_cannot_be_installed_show_the_installers_message(
     client: triton_http.InferenceServerClient,
 ) -> None:
-    assert "nowhere_zq" in _reason(client, "missing").replace("-", "_")
+    reason = _reason(client, "missing")
+    assert "missing/1/requirements.txt' cannot be met: " in reason
+    assert "nowhere_zq==9.9" in reason.replace("-", "_")
     with pytest.raises(InferenceServerException):
         client.infer("missing", [])

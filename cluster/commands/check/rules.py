@@ -17,7 +17,7 @@ from backends.registry import check_files, environment_of
 from cluster.controller.backend_options import BackendOptions
 from cluster.options.parsing import ServerOptions
 from cluster.placement.demand import ClusterResources
-from cluster.placement.environments import runtime_env_of
+from cluster.placement.environments import requirements_of, runtime_env_of
 from cluster.placement.planner import PoolRequest, plan_pool
 from deployments.instance.check import refusals
 
@@ -144,7 +144,8 @@ class Rules:
 
 def _environment(config: ModelConfig, model_dir: str, version: int, library: str) -> Iterator[str]:
     try:
-        runtime_env_of(config, model_dir, version, library)
+        runtime_env_of(config, model_dir, library)
+        requirements_of(config, model_dir, version, library)
         environment = environment_of(config, model_dir, library)
         if environment is not None and not Path(environment.path).exists():
             raise InvalidArgumentError(

@@ -10,14 +10,19 @@ from typing import Any
 import pytest
 
 from backends.api.model_config import ModelConfig
+from backends.environments.requirement_lines import Requirements
 from cluster.controller.preloading import FRAMEWORKS, Preloading
 
 
 def instance(
-    backend: str = "", platform: str = "", runtime_env: Mapping[str, Any] | None = None
+    backend: str = "",
+    platform: str = "",
+    runtime_env: Mapping[str, Any] | None = None,
+    requirements: Requirements | None = None,
 ) -> Any:
     config = ModelConfig("m", backend=backend, platform=platform)
-    return SimpleNamespace(spec=SimpleNamespace(config=config, runtime_env=runtime_env or {}))
+    spec = SimpleNamespace(config=config, runtime_env=runtime_env or {}, requirements=requirements)
+    return SimpleNamespace(spec=spec)
 
 
 @pytest.fixture
@@ -59,7 +64,12 @@ async def test_a_platform_names_a_framework_too(
 async def test_what_is_no_framework_and_an_environment_of_ones_own_ask_for_nothing(
     preloading: Preloading, asked: list[Sequence[str]]
 ) -> None:
-    for each in (instance("python"), instance("identity"), instance("pytorch", "", {"uv": ["x"]})):
+    for each in (
+        instance("python"),
+        instance("identity"),
+        instance("pytorch", "", {"uv": ["x"]}),
+        instance("pytorch", requirements=Requirements("/r", ("torch==1",))),
+    ):
         preloading.loaded(each)
     await all_asked(preloading)
     assert asked == []

@@ -49,7 +49,7 @@ def files_of(model: Path, *agents: AgentCall) -> ModelFiles:
 
 def command_of(files: ModelFiles | None, cache: Path, path: str = INSIDE) -> list[str]:
     config = ModelConfig("m", backend="python", parameters={"EXECUTION_ENV_PATH": path})
-    found = stored_runtime_env_of(config, "/skeleton/m", 1, "", files, (str(cache), 0))
+    found = stored_runtime_env_of(config, "/skeleton/m", "", files, (str(cache), 0))
     return shlex.split(found["py_executable"])
 
 

@@ -4,12 +4,20 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import wraps
 
 import pytest
 
 from backends.api.custom_metrics import CustomFamily, CustomMetric, MetricKind
-from backends.api.errors import InternalError, InvalidArgumentError, TritonError, UnavailableError
+from backends.api.errors import (
+    ImportedAlreadyError,
+    InternalError,
+    InvalidArgumentError,
+    TritonError,
+    UnavailableError,
+)
+from backends.environments.requirement_lines import Requirements
 from cluster.instances.host import ActorLostError, EnvironmentFailedError
 from cluster.instances.live import find_live_instances, kill_instances, retire_instances
 from cluster.instances.pool import InstancePool
@@ -185,6 +193,29 @@ def test_a_first_load_that_fails_says_why(
         assert caught.value.message == text
 
     claim()
+
+
+@with_world
+async def test_an_instance_whose_process_has_other_packages_starts_with_its_own(
+    world: _World,
+) -> None:
+    wanted = Requirements("/m/requirements.txt", ("numpy<2",))
+    world.host.fail_load += [ImportedAlreadyError("numpy"), ImportedAlreadyError("elsewhere")]
+    await world.pool.start([replace(spec(0), requirements=wanted)])
+    plain, first, second = (actor.spec.runtime_env for actor in world.host.actors)
+    assert (plain, first) == ({}, second)
+    assert first["py_executable"].endswith(f"launcher.py --layer {wanted.key}")
+    assert world.host.killed == ["i0", "i1"]
+
+
+@with_world
+async def test_an_instance_whose_process_never_has_its_packages_does_not_load(
+    world: _World,
+) -> None:
+    world.host.fail_load += [ImportedAlreadyError("numpy")] * 9
+    with pytest.raises(ImportedAlreadyError):
+        await world.pool.start([replace(spec(0), requirements=Requirements("/r", ("numpy<2",)))])
+    assert len(world.host.actors) == 4
 
 
 @with_world

@@ -1,6 +1,5 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-import importlib.util
 import json
 import os
 
@@ -8,12 +7,18 @@ import pytest
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
-from cluster.placement.environments import environment_stamp, read_requirements, runtime_env_of
+from cluster.placement.environments import environment_stamp, requirements_of, runtime_env_of
 
 
 def env_of(tmp_path, *, backend="python", **parameters):
     config = ModelConfig("m", backend=backend, parameters=parameters)
-    return runtime_env_of(config, str(tmp_path), 1)
+    return runtime_env_of(config, str(tmp_path))
+
+
+def lines_of(tmp_path, *, backend="python", **parameters):
+    config = ModelConfig("m", backend=backend, parameters=parameters)
+    found = requirements_of(config, str(tmp_path), 1)
+    return found and found.lines
 
 
 @pytest.fixture
@@ -56,11 +61,11 @@ def test_environment_path_takes_other_fields_of_runtime_env_along(tmp_path):
 
 def test_requirements_are_installed_unless_a_parameter_is_given(tmp_path, requirements):
     requirements.write_text("a==1\n")
-    (install,) = env_of(tmp_path).values()
-    assert install["packages"] == ["a==1"]
-    assert env_of(tmp_path, runtime_env="{}") == {}
-    assert env_of(tmp_path, EXECUTION_ENV_PATH="/e").keys() == {"py_executable"}
-    assert env_of(tmp_path, backend="onnxruntime") == {}
+    assert lines_of(tmp_path) == ("a==1",)
+    assert not env_of(tmp_path)
+    assert lines_of(tmp_path, runtime_env="{}") is None
+    assert lines_of(tmp_path, EXECUTION_ENV_PATH="/e") is None
+    assert lines_of(tmp_path, backend="onnxruntime") is None
 
 
 def test_models_of_every_backend_may_name_an_environment(tmp_path):
@@ -78,54 +83,13 @@ def test_python_based_backend_brings_its_packages(tmp_path):
     library.touch()
     stamps.add(environment_stamp(config, "/m", str(library)))
     (library.parent / "requirements.txt").write_text("a==1\n")
-    (install,) = runtime_env_of(config, "/m", 1, str(library)).values()
-    assert install["packages"] == ["a==1"]
+    found = requirements_of(config, "/m", 1, str(library))
+    assert found.lines == ("a==1",)
     (library.parent / "pb_exec_env_model.py.tar.gz").touch()
-    assert runtime_env_of(config, "/m", 1, str(library)).keys() == {"py_executable"}
+    assert requirements_of(config, "/m", 1, str(library)) is None
+    assert runtime_env_of(config, "/m", str(library)).keys() == {"py_executable"}
     stamps.add(environment_stamp(config, "/m", str(library)))
     assert len(stamps) == 3
-
-
-@pytest.mark.parametrize("text", ["", "# nothing\n\n"])
-def test_empty_requirements_ask_for_nothing(tmp_path, requirements, text):
-    requirements.write_text(text)
-    assert env_of(tmp_path) == {}
-
-
-def test_paths_beside_the_requirements_become_absolute(requirements):
-    beside = requirements.parent
-    (beside / "wheels").mkdir()
-    (beside / "a.whl").touch()
-    requirements.write_text(
-        "--no-index  # offline\n--find-links=wheels\n-f  wheels\n./a.whl\n./missing.whl\n"
-        "b @ https://host/b.whl#sha256=1\nc==1 \\\n  --hash=sha256:2\n"
-    )
-    lines = read_requirements("m", requirements)
-    assert lines[:7] == [
-        "--no-index",
-        f"--find-links={beside}/wheels",
-        f"-f  {beside}/wheels",
-        f"{beside}/a.whl",
-        "./missing.whl",
-        "b @ https://host/b.whl#sha256=1",
-        "c==1    --hash=sha256:2",
-    ]
-    assert lines[7].startswith("#")
-
-
-def test_another_file_of_the_same_name_is_another_requirement(requirements):
-    wheel = requirements.parent / "a.whl"
-    wheel.touch()
-    requirements.write_text("./a.whl")
-    before = read_requirements("m", requirements)
-    os.utime(wheel, ns=(1, 1))
-    assert read_requirements("m", requirements) != before
-
-
-def test_requirements_are_bounded(requirements):
-    requirements.write_text("#" * (1 << 20) + "\n")
-    with pytest.raises(InvalidArgumentError, match="larger than"):
-        read_requirements("m", requirements)
 
 
 def test_stamp_without_an_environment_tells_nothing_of_the_node():
@@ -141,30 +105,3 @@ def test_stamp_follows_the_file(tmp_path):
     os.utime(tmp_path / "e", ns=(1, 1))
     stamps.add(environment_stamp(config, str(tmp_path)))
     assert len(stamps) == 3
-
-
-def test_a_changed_wheel_in_a_folder_is_another_requirement(requirements):
-    wheels = requirements.parent / "wheels"
-    wheels.mkdir()
-    for name in "ba":
-        (wheels / f"{name}.whl").touch()
-        os.utime(wheels / f"{name}.whl", ns=(1, 1))
-    requirements.write_text("-f wheels\na")
-    assert read_requirements("m", requirements)[-1] == "# a.whl:1 b.whl:1"
-    os.utime(wheels / "a.whl", ns=(2, 2))
-    assert read_requirements("m", requirements)[-1] == "# a.whl:2 b.whl:1"
-
-
-@pytest.mark.parametrize("has_uv", [True, False])
-def test_packages_are_installed_with_uv_where_it_is(tmp_path, requirements, monkeypatch, has_uv):
-    found = importlib.util.find_spec
-
-    def find_spec(name, *more):
-        return (object() if has_uv else None) if name == "uv" else found(name, *more)
-
-    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
-    requirements.write_text("a==1")
-    expected = {"uv": {"packages": ["a==1"], "uv_pip_install_options": []}}
-    if not has_uv:
-        expected = {"pip": {"packages": ["a==1"], "pip_check": False}}
-    assert env_of(tmp_path) == expected

@@ -232,7 +232,7 @@ def throw(address: str, sent: bytes, *, until: Callable[[bytes], bool] = lambda 
     rest = memoryview(sent)
     with connect(address) as peer:
         peer.setblocking(False)
-        while not until(received):
+        while not until(bytes(received)):
             readable, writable, _ = select.select([peer], [peer] if rest else [], [], 30)
             assert readable or writable, f"the server neither reads nor closes: {received[-200:]!r}"
             try:

@@ -18,7 +18,7 @@ from tritonclient.grpc import service_pb2
 from deployments.access.keys import hash_made, make_key
 from deployments.grpc.kserve.service import PATHS
 from deployments.http.kserve.application import HttpIngress
-from deployments.http.openapi.document import RoutedPath
+from deployments.http.server.routes import RoutedPath
 from tests.support.http_plane import FakePlane
 
 ISSUER = "https://issuer.test"
@@ -74,7 +74,8 @@ def grpc_request(path: bytes, model: str) -> bytes:
     if rpc in ("Check", "Watch"):
         return b""
     if rpc == "ServerReflectionInfo":
-        return reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
+        listing = reflection_pb2.ServerReflectionRequest(list_services="")
+        return bytes(listing.SerializeToString())
     if path.startswith(b"/manta.v1.Rollouts/"):
         # The field model_name of docs/rollouts.proto.
         return bytes((0x0A, len(model))) + model.encode()
@@ -164,7 +165,7 @@ _ROLES = (
 
 
 def _key_callers(keys: dict[str, str]) -> list[Caller]:
-    def caller(name: str, key: str, **traits: bool) -> list[Caller]:
+    def caller(name: str, key: str, **traits: Any) -> list[Caller]:
         return [
             Caller(f"{name} key", (("x-api-key", key),), **traits),
             Caller(f"{name} key as bearer", (("authorization", f"Bearer {key}"),), **traits),

@@ -5,7 +5,9 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from backends.api.model_config import ModelConfig
 from backends.config.pbtxt import parse_pbtxt
 from manta_tools.analyze.json_forms import to_json
 from manta_tools.analyze.records import Candidate, Measured, Search, Trial
@@ -13,7 +15,7 @@ from manta_tools.analyze.records import Candidate, Measured, Search, Trial
 MODEL = 'max_batch_size: 8 backend: "python" instance_group { count: 1 kind: KIND_CPU }'
 
 
-def config_of(name, text=MODEL):
+def config_of(name: str, text: str = MODEL) -> ModelConfig:
     return parse_pbtxt(f'name: "{name}" {text}', "test")
 
 
@@ -39,12 +41,12 @@ class Model:
     max_batch_size: int = 8
     instances: int = 1
 
-    def capacity(self, batch, instances):
+    def capacity(self, batch: float, instances: int) -> float:
         running = min(instances, self.cores)
         lost = 1 + self.contention * max(0, instances - self.cores)
         return running * batch / (self.fixed_ms + self.row_ms * batch) / lost * 1000
 
-    def latency_ms(self, batch, instances):
+    def latency_ms(self, batch: float, instances: int) -> float:
         slowed = max(1.0, instances / self.cores)
         return (self.fixed_ms + self.row_ms * batch) * slowed
 
@@ -77,8 +79,10 @@ class Server:
         }
         return Measured(trial, metrics)
 
-    def _metrics(self, candidate: Candidate, load, trial: Trial, shared: int):
-        values = {each.model: dict(each.values) for each in candidate.settings}
+    def _metrics(self, candidate: Candidate, load: Any, trial: Trial, shared: int) -> Any:
+        values: dict[str, dict[str, Any]] = {
+            each.model: dict(each.values) for each in candidate.settings
+        }
         capacity = 1000 / self.request_ms / shared * load.batch_size
         alone_ms = 2 * self.request_ms
         memory_mb = 50.0

@@ -103,7 +103,7 @@ def model_dir(root: Path, name: str, config: str | None) -> Path:
     return made
 
 
-def completed(directory: Path, gpu_ids: Sequence[int] = ONE_GPU, **fields: object) -> ModelConfig:
+def completed(directory: Path, gpu_ids: Sequence[int] = ONE_GPU, **fields: Any) -> ModelConfig:
     """Return the config that a server with these GPUs makes of a model's.
 
     Raises:
@@ -112,14 +112,14 @@ def completed(directory: Path, gpu_ids: Sequence[int] = ONE_GPU, **fields: objec
     return _completed(directory, gpu_ids, fields)[0]
 
 
-def refusal(directory: Path, gpu_ids: Sequence[int] = (), **fields: object) -> str:
+def refusal(directory: Path, gpu_ids: Sequence[int] = (), **fields: Any) -> str:
     """Return why a server with these GPUs does not load a model."""
     with pytest.raises(TritonError) as raised:
         served(directory, gpu_ids, **fields)
     return raised.value.message
 
 
-def served(directory: Path, gpu_ids: Sequence[int] = (), **fields: object) -> ModelInstance:
+def served(directory: Path, gpu_ids: Sequence[int] = (), **fields: Any) -> ModelInstance:
     """Load a model as a server with these GPUs does.
 
     Raises:
@@ -135,7 +135,7 @@ def expected(text: str) -> str:
 
 
 def _completed(
-    directory: Path, gpu_ids: Sequence[int], fields: dict[str, object]
+    directory: Path, gpu_ids: Sequence[int], fields: dict[str, Any]
 ) -> tuple[ModelConfig, LoadContext]:
     model = ModelRepository([str(directory.parent)]).read_model(directory.name)
 

@@ -78,7 +78,7 @@ ensemble_scheduling {
 
 @cache
 def onnx_file(*, batched: bool = False, kind: int = FLOAT) -> bytes:
-    shape: list[object] = ["N", 4] if batched else [4]
+    shape: list[str | int | None] = ["N", 4] if batched else [4]
     graph = helper.make_graph(
         [helper.make_node("Identity", ["IN"], ["OUT"])],
         "g",

@@ -16,7 +16,8 @@ SOURCES = Path(__file__).parents[1] / "unit/backends/custom/libraries"
 def compile_libraries(place: Path, *names: str) -> None:
     """Compile those named, or all, into ``<place>/<name>/libtriton_<name>.so``."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None or shim_library.compiler() is None:
+    for_cpp = shim_library.compiler()
+    if compiler is None or for_cpp is None:
         pytest.skip("no C and C++ compiler")
     shim = shim_library.path()
     for source in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.cc")]):
@@ -26,7 +27,7 @@ def compile_libraries(place: Path, *names: str) -> None:
         library.parent.mkdir()
         subprocess.run(
             [
-                shim_library.compiler() if source.suffix == ".cc" else compiler,
+                for_cpp if source.suffix == ".cc" else compiler,
                 *("-shared", "-fPIC", "-pthread", "-Wall", "-Werror", "-D_GNU_SOURCE"),
                 *(f"-I{shim_library.SOURCES}", str(source), "-o", str(library)),
                 # As what was built against Triton is: the name is in the library.

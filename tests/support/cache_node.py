@@ -80,7 +80,8 @@ RegistryServer.register("registry", callable=lambda: _registry, exposed=_METHODS
 def connect(port: int) -> Any:
     manager = RegistryServer(("127.0.0.1", port), SECRET)
     manager.connect()
-    return manager.registry()
+    made: Any = manager
+    return made.registry()
 
 
 def say(line: str) -> None:
@@ -90,7 +91,8 @@ def say(line: str) -> None:
 
 def serve_registry() -> None:
     server = RegistryServer(("127.0.0.1", 0), SECRET).get_server()
-    say(str(server.address[1]))
+    address: Any = server.address
+    say(str(address[1]))
     server.serve_forever()
 
 

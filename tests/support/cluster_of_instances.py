@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import InferenceRequest, tensor_from_numpy
@@ -22,6 +22,7 @@ from deployments.instance.crash_page import CrashPage
 from deployments.instance.work import ExecutedModel, UnaryWork
 from deployments.lane.crash_report import NO_PLACE
 from deployments.lane.server import LaneServer, ServerRequest
+from deployments.lane.server_lane import LaneHandler
 from deployments.reactor.reactor import Reactor
 from deployments.routing.router import Router
 from deployments.slabs.pool import SlabPool
@@ -62,7 +63,7 @@ class Instance:
         self.uds = f"\0manta-router-{os.getpid()}-{number}"
         self.turning = Turning(Reactor())
         self.server = LaneServer(
-            self.handler,
+            cast("LaneHandler", self.handler),
             reactor=self.turning.reactor,
             secret=SECRET,
             slabs=self.slabs,

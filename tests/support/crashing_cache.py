@@ -80,7 +80,8 @@ def main(folder: Path, stride: int) -> None:
     for name, files in (("old", _OLD), ("new", _NEW)):
         write(folder / name, files)
         models[listed(folder / name).key()] = folder / name
-    root, step, status = folder / "cache", 1 - stride, signal.SIGKILL
+    root, step = folder / "cache", 1 - stride
+    status: int = signal.SIGKILL
 
     def check_and_crash() -> None:
         if step > 1:

@@ -18,7 +18,7 @@ import grpc
 import grpc.aio
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-METADATA = {
+METADATA: dict[str, Any] = {
     "name": "echo",
     "versions": ["1"],
     "inputs": [{"name": "IN", "datatype": "INT32", "shape": [-1, 4]}],

@@ -4,6 +4,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import treelite
 from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
@@ -75,13 +76,14 @@ def build(
         base_scores=base_scores or [0.0] * classes,
     )
     for tree in trees:
-        builder.start_tree()
+        building: Any = builder
+        building.start_tree()
         _add(builder, tree, statistics)
-        builder.end_tree()
+        building.end_tree()
     return builder.commit()
 
 
-def _add(builder: ModelBuilder, tree: Node, statistics: bool) -> None:
+def _add(builder: Any, tree: Node, statistics: bool) -> None:
     nodes: list[Node] = [tree]
     for key, node in enumerate(nodes):  # grows on the way: breadth first
         builder.start_node(key)

@@ -4,6 +4,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from cluster.devices.inventory import Gpu, Inventory, MigDevice
@@ -16,7 +17,7 @@ GB = 1 << 30
 TOTAL = 80 * GB
 
 
-def gpu(index: int, node: str = "a", used: int = 0, **fields: object) -> Gpu:
+def gpu(index: int, node: str = "a", used: int = 0, **fields: Any) -> Gpu:
     made = Gpu(index, index, f"GPU-{node}{index}", "H100", TOTAL, used, (9, 0))
     return replace(made, **fields)
 

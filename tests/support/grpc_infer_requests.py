@@ -2,16 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """ModelInferRequest messages, and what the decoder makes of them."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 from tritonclient.grpc import service_pb2
 
 from backends.api.errors import TritonError
+from backends.api.request import InferenceRequest
 from deployments.grpc.codec.request import RequestDecoder
 
 RAW = b"\x01\x00\x00\x00"
 
 
-def set_parameter(target, value):
+def set_parameter(target: Any, value: object) -> None:
     if isinstance(value, tuple):
         setattr(target, *value)
     elif isinstance(value, bool):
@@ -26,7 +30,12 @@ def set_parameter(target, value):
         target.SetInParent()
 
 
-def message(parameters=None, inputs=({},), raw=(RAW,), outputs=()):
+def message(
+    parameters: Mapping[str, object] | None = None,
+    inputs: Sequence[Mapping[str, Any]] = ({},),
+    raw: Sequence[bytes] = (RAW,),
+    outputs: Sequence[Mapping[str, object]] = (),
+) -> Any:
     request = service_pb2.ModelInferRequest(
         model_name="simple", model_version="7", id="the id", raw_input_contents=list(raw)
     )
@@ -48,11 +57,11 @@ def message(parameters=None, inputs=({},), raw=(RAW,), outputs=()):
     return request
 
 
-def build(request, decoder=None):
+def build(request: Any, decoder: RequestDecoder | None = None) -> InferenceRequest:
     return (decoder or RequestDecoder()).decode(request.SerializeToString()).build(1)
 
 
-def refusal(request):
+def refusal(request: Any) -> str:
     with pytest.raises(TritonError) as caught:
         build(request)
     return caught.value.message

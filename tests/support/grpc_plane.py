@@ -3,8 +3,9 @@
 """An in-memory data plane: the seam's double, with models written as functions."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from backends.api.request import (
     tensor_as_numpy,
     tensor_from_numpy,
 )
+from deployments.contracts.sinks import ResponseSink
 from deployments.routing.request_check import RequestChecker
 from deployments.shared_memory.objects import RegionMemory
 from deployments.shared_memory.regions import locate_regions, look_at_inputs, place_outputs
@@ -30,21 +32,23 @@ Execute = Callable[[InferenceRequest, "Job"], None]
 class Job:
     """One accepted request: its sink, and what became of it."""
 
-    def __init__(self, plane, model, request, sink):
+    def __init__(
+        self, plane: "FakePlane", model: "FakeModel", request: InferenceRequest, sink: ResponseSink
+    ) -> None:
         self.plane = plane
         self.model, self.request, self.sink = model, request, sink
         self.cancelled = asyncio.Event()
 
     @property
-    def is_cancelled(self):
+    def is_cancelled(self) -> bool:
         return self.cancelled.is_set()
 
-    def cancel(self):
+    def cancel(self) -> None:
         if not self.is_cancelled:
             self.cancelled.set()
             self.sink.fail(RequestCancelledError("cancelled"))
 
-    def respond(self, *, final=True, **arrays):
+    def respond(self, *, final: bool = True, **arrays: Any) -> None:
         outputs = [tensor_from_numpy(name, array) for name, array in arrays.items()]
         response = InferenceResponse(
             self.model.name, str(self.model.version), self.request.id, outputs
@@ -58,43 +62,43 @@ class FakeModel:
     config: ModelConfig
     execute: Execute
     version: int = 1
-    labels: dict = field(default_factory=dict)
+    labels: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def name(self):
+    def name(self) -> str:
         return self.config.name
 
 
 class FakeRepository:
-    def __init__(self):
-        self.calls = []
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
 
-    async def index(self, *, ready_only):
+    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
         self.calls.append(("index", ready_only))
         return [
             {"name": "simple", "version": "1", "state": "READY", "reason": ""},
             {"name": "broken"},
         ]
 
-    async def load(self, model_name, parameters):
+    async def load(self, model_name: str, parameters: Any) -> None:
         self.calls.append(("load", model_name, parameters))
         if model_name == "no_such":
             raise InvalidArgumentError("load failed for model 'no_such'")
 
-    async def unload(self, model_name, *, unload_dependents):
+    async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
         self.calls.append(("unload", model_name, unload_dependents))
 
 
 class FakePlane:
-    def __init__(self, *models):
+    def __init__(self, *models: FakeModel) -> None:
         self.models = {model.name: model for model in models}
         # Models that are loaded by their first use, those that were, and what that fails with.
-        self.unread = {}
-        self.used = []
-        self.load_error = None
+        self.unread: dict[str, FakeModel] = {}
+        self.used: list[str] = []
+        self.load_error: Exception | None = None
         self.repository = FakeRepository()
         self.rollouts = FakeRollouts()
-        self.headers = ()
+        self.headers: Any = ()
         self.slabs = SlabPool(64 << 20)
         self.has_started = True
         self.draining = False
@@ -103,19 +107,19 @@ class FakePlane:
         self.control = MemoryControl()
         self.settings = settings_plane(self.control, self.resolve)
         self.memory = RegionMemory()
-        self.jobs = []
+        self.jobs: list[Job] = []
         self.arrived = asyncio.Event()
 
-    def server_live(self):
+    def server_live(self) -> bool:
         return not self.exiting
 
-    def server_ready(self):
+    def server_ready(self) -> bool:
         return not self.exiting
 
-    def server_metadata(self):
+    def server_metadata(self) -> dict[str, Any]:
         return {"name": "triton", "version": "2.73.0", "extensions": ["classification"]}
 
-    def resolve(self, name, version=""):
+    def resolve(self, name: str, version: str = "") -> Any:
         model = self.models.get(name)
         if model is None:
             raise NotFoundError(f"Request for unknown model: '{name}' is not found")
@@ -125,10 +129,10 @@ class FakePlane:
             )
         return model
 
-    def first_use(self, name):
+    def first_use(self, name: str) -> Awaitable[None] | None:
         return self._use(name) if name in self.unread else None
 
-    async def _use(self, name):
+    async def _use(self, name: str) -> None:
         self.used.append(name)
         await asyncio.sleep(0)
         if self.load_error is not None:
@@ -136,19 +140,19 @@ class FakePlane:
         if name in self.unread:
             self.models[name] = self.unread.pop(name)
 
-    def is_unread(self, name):
+    def is_unread(self, name: str) -> bool:
         return name in self.unread
 
-    def model_ready(self, name, version=""):
+    def model_ready(self, name: str, version: str = "") -> bool:
         return self.resolve(name, version) is not None
 
-    def says_ready(self, name, version=""):
+    def says_ready(self, name: str, version: str = "") -> Awaitable[bool]:
         return asyncio.sleep(0, self.resolve(name, version) is not None)
 
-    def model_config(self, name, version=""):
+    def model_config(self, name: str, version: str = "") -> Any:
         return self.resolve(name, version).config
 
-    def model_metadata(self, name, version=""):
+    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         model = self.resolve(name, version)
         return {
             "name": name,
@@ -161,7 +165,7 @@ class FakePlane:
             "outputs": [],
         }
 
-    async def statistics(self, name="", version=""):
+    async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         if name and name not in self.models:
             raise InvalidArgumentError(f"requested model '{name}' is not available")
         duration = {"count": 3, "ns": 4000}
@@ -179,7 +183,14 @@ class FakePlane:
             ]
         }
 
-    def infer(self, model, request, sink, headers=(), tenant=""):
+    def infer(
+        self,
+        model: Any,
+        request: InferenceRequest,
+        sink: ResponseSink,
+        headers: Any = (),
+        tenant: str = "",
+    ) -> Job:
         self.headers = headers
         if request.regions is not None:
             locate_regions(request, self.control.settings.regions)
@@ -192,25 +203,30 @@ class FakePlane:
         return job
 
 
-def tensors(kind, *names, datatype="INT32", dims=(16,)):
+def tensors(
+    kind: Callable[..., Any], *names: str, datatype: str = "INT32", dims: Sequence[int] = (16,)
+) -> Any:
     return tuple(kind(name, datatype, dims) for name in names)
 
 
-def add_sub(request, job):
+def add_sub(request: InferenceRequest, job: Job) -> None:
+    left: Any
+    right: Any
     left, right = (tensor_as_numpy(each) for each in request.inputs)
     wanted = request.outputs or ["OUTPUT0", "OUTPUT1"]
     results = {"OUTPUT0": left + right, "OUTPUT1": left - right}
     job.respond(**{name: array for name, array in results.items() if name in wanted})
 
 
-def repeat(request, job):
+def repeat(request: InferenceRequest, job: Job) -> None:
+    count: Any
     (count,) = tensor_as_numpy(request.inputs[0])
     for index in range(count):
         job.respond(final=False, OUT=np.array([index], np.int32))
     job.sink.respond(None, final=True)
 
 
-def hold(request, job):
+def hold(request: InferenceRequest, job: Job) -> None:
     """Answers nothing; the test does."""
 
 
@@ -252,5 +268,5 @@ LARGE = FakeModel(
 )
 
 
-def fake_plane():
+def fake_plane() -> FakePlane:
     return FakePlane(SIMPLE, DECOUPLED, HELD, LARGE)

@@ -3,6 +3,8 @@
 """What drives the gRPC service as a transport does."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from tritonclient.grpc import service_pb2
@@ -11,41 +13,43 @@ ZEROS = np.zeros(16, np.int32).tobytes()
 
 
 class RecordedReply:
-    def __init__(self):
-        self.messages, self.status, self.details = [], None, ""
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+        self.status: int | None = None
+        self.details = ""
         self.timeout_ns, self.retry_s = 0, 0.0
         self.answers_held_bytes, self.let_go_bytes = 0, 0
         self.done = asyncio.Event()
 
-    def send(self, message):
+    def send(self, message: bytes | Sequence[bytes]) -> None:
         assert self.status is None
         self.messages.append(message if isinstance(message, bytes) else b"".join(message))
 
-    def finish(self, status=0, details="", retry_s=0.0):
+    def finish(self, status: int = 0, details: str = "", retry_s: float = 0.0) -> None:
         assert self.status is None, "finished twice"
         self.status, self.details, self.retry_s = status, details, retry_s
         self.done.set()
 
-    def hold(self, count_bytes):
+    def hold(self, count_bytes: int) -> None:
         self.answers_held_bytes += count_bytes
 
-    def let_go(self, count_bytes):
+    def let_go(self, count_bytes: int) -> None:
         self.let_go_bytes += count_bytes
 
-    def complete(self, message):
+    def complete(self, message: bytes | Sequence[bytes]) -> None:
         self.send(message)
         self.finish()
 
     @property
-    def streamed(self):
+    def streamed(self) -> list[Any]:
         return [service_pb2.ModelStreamInferResponse.FromString(each) for each in self.messages]
 
 
-def rpc_path(rpc):
+def rpc_path(rpc: str) -> bytes:
     return b"/inference.GRPCInferenceService/" + rpc.encode()
 
 
-async def ask(service, rpc, request):
+async def ask(service: Any, rpc: str, request: Any) -> tuple[int | None, str, Any]:
     """Run a unary RPC; return its status, details and parsed response."""
     reply = RecordedReply()
     call = service.start(rpc_path(rpc), [], reply)
@@ -56,7 +60,13 @@ async def ask(service, rpc, request):
     return reply.status, reply.details, kind.FromString(b"".join(reply.messages))
 
 
-def infer_request(model="simple", rid="", outputs=(), parameters=None, raw=(ZEROS, ZEROS)):
+def infer_request(
+    model: str = "simple",
+    rid: str = "",
+    outputs: Sequence[tuple[str, int]] = (),
+    parameters: Mapping[str, bool] | None = None,
+    raw: Sequence[bytes] = (ZEROS, ZEROS),
+) -> Any:
     request = service_pb2.ModelInferRequest(model_name=model, id=rid, raw_input_contents=list(raw))
     names = {"simple": ("INPUT0", "INPUT1"), "decoupled": ("COUNT",)}.get(model, ("IN",))
     for name in names:
@@ -70,6 +80,6 @@ def infer_request(model="simple", rid="", outputs=(), parameters=None, raw=(ZERO
     return request
 
 
-def counted(model, number, rid="", **keywords):
+def counted(model: str, number: int, rid: str = "", **keywords: Any) -> Any:
     raw = [np.array([number], np.int32).tobytes()]
     return infer_request(model, rid, raw=raw, **keywords)

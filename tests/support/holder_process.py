@@ -4,10 +4,12 @@
 
 import asyncio
 import sys
+from typing import cast
 
 import uvloop
 
 from deployments.pool_queue.election import Candidacy
+from deployments.pool_queue.foreign_ticket import HeldQueues
 from deployments.pool_queue.ticket_lane import TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
 from tests.support.lane_rig import SECRET
@@ -33,7 +35,7 @@ class Telling:
 
 
 async def main(name: str) -> None:
-    server = TicketServer(Queues(), secret=SECRET)
+    server = TicketServer(cast("HeldQueues", Queues()), secret=SECRET)
     options = TicketLaneOptions(SECRET, Router())
     Candidacy(name, server, options, Telling()).start()
     await asyncio.Event().wait()

@@ -3,8 +3,8 @@
 """A client's end for tests: frames to send, frames that came, and a service that records."""
 
 import struct
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import hpack
 
@@ -96,7 +96,7 @@ def parse_frames(data: bytes) -> list[Frame]:
     return found
 
 
-def output(connection: Http2Connection) -> list[Frame]:
+def output(connection: Http2Connection[Any]) -> list[Frame]:
     """All frames the connection has to send, up to what the windows allow."""
     data = b""
     while connection.out.pending:
@@ -104,7 +104,7 @@ def output(connection: Http2Connection) -> list[Frame]:
     return parse_frames(data)
 
 
-def error_code(connection: Http2Connection) -> int | None:
+def error_code(connection: Http2Connection[Any]) -> int | None:
     """The code the connection was ended with, as its GOAWAY says."""
     if connection.lifecycle.terminated is None:
         return None
@@ -112,9 +112,9 @@ def error_code(connection: Http2Connection) -> int | None:
     return int.from_bytes(last.payload[4:8], "big")
 
 
-def normalised(events: Iterable[Event]) -> list[tuple]:
+def normalised(events: Iterable[Event[Any]]) -> list[tuple[Any, ...]]:
     """Events without what depends on how the bytes were cut: parts of a body are joined."""
-    out: list[tuple] = []
+    out: list[tuple[Any, ...]] = []
     for event in events:
         stream_id = event.stream.id
         if isinstance(event, RequestReceived):
@@ -131,7 +131,9 @@ def normalised(events: Iterable[Event]) -> list[tuple]:
 class RecordingCall:
     """Echoes (path /Echo), echoes each message (/Bidi) or waits for the test (/Wait)."""
 
-    def __init__(self, path: bytes, metadata, reply: RpcReply) -> None:
+    def __init__(
+        self, path: bytes, metadata: Sequence[tuple[bytes, bytes]], reply: RpcReply
+    ) -> None:
         self.path = path
         self.metadata = metadata
         self.reply = reply
@@ -169,7 +171,9 @@ class RecordingService:
         has_memory = self.has_memory and size_bytes <= 1 << 26
         return memoryview(bytearray(size_bytes)) if has_memory else None
 
-    def start(self, path: bytes, metadata, reply: RpcReply) -> RecordingCall | None:
+    def start(
+        self, path: bytes, metadata: Sequence[tuple[bytes, bytes]], reply: RpcReply
+    ) -> RecordingCall | None:
         if path.endswith(b"/Unknown"):
             return None
         if path.endswith(b"/CrashAtStart"):

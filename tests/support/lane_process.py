@@ -8,6 +8,7 @@ import faulthandler
 import os
 import sys
 from collections.abc import Callable
+from typing import cast
 
 import uvloop
 
@@ -18,6 +19,7 @@ from deployments.instance.crash_page import CrashPage, own_log
 from deployments.instance.work import ExecutedModel, UnaryWork
 from deployments.lane.client import LaneClient
 from deployments.lane.server import LaneServer, ServerRequest
+from deployments.lane.server_lane import LaneHandler
 from deployments.reactor.reactor import Reactor
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_rig import SECRET, Handler, Sink, request_of
@@ -46,7 +48,7 @@ def crash(request: ServerRequest) -> None:
 def serve(uds: str, answer: Callable[[ServerRequest], None] = answer_once) -> None:
     reactor = Reactor()
     server = LaneServer(
-        Handler(answer),
+        cast("LaneHandler", Handler(answer)),
         reactor=reactor,
         secret=SECRET,
         slabs=SlabPool(),

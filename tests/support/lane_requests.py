@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class RecordedRequest:
             self.done.get_loop().call_soon_threadsafe(self.done.set_result, None)
 
 
-def lane_request(rows: int = 1, **fields: object) -> RecordedRequest:
+def lane_request(rows: int = 1, **fields: Any) -> RecordedRequest:
     tensor = tensor_from_numpy("IN", np.full((rows, 2), 7, np.float32))
     return RecordedRequest(InferenceRequest("m", **({"inputs": [tensor]} | fields)))
 

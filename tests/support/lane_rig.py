@@ -7,8 +7,9 @@ import contextlib
 import itertools
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from typing import Any, cast
 
 from backends.api.errors import TritonError
 from backends.api.request import Extent, InferenceRequest, InferenceResponse, Tensor
@@ -18,15 +19,17 @@ from deployments.lane.frames import FLAG_EXTENTS, INFER, PREFIX, SETUP, Frame, F
 from deployments.lane.handshake import ClientHandshake, ServerHandshake
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits, Setup, decode_setup, encode
 from deployments.lane.server import LaneServer, ServerRequest
+from deployments.lane.server_lane import LaneHandler
 from deployments.reactor.reactor import Reactor
 from deployments.slabs.pool import SlabPool
 
 SECRET = b"a secret of the cluster"
 NO_SLABS_OFFERED = Setup()
 _names = itertools.count()
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[object]]
 
 
-def request_of(*sizes: int, fill: bytes = b"x", **fields) -> InferenceRequest:
+def request_of(*sizes: int, fill: bytes = b"x", **fields: Any) -> InferenceRequest:
     inputs = [
         Tensor(f"INPUT{n}", "UINT8", (size,), memoryview(fill * size))
         for n, size in enumerate(sizes)
@@ -157,7 +160,7 @@ class Rig:
         self.client_slabs = SlabPool(pool_bytes)
         self.turning = Turning(Reactor())
         self.server = LaneServer(
-            handler,
+            cast("LaneHandler", handler),
             reactor=self.turning.reactor,
             secret=SECRET,
             slabs=self.server_slabs,
@@ -178,8 +181,8 @@ class Rig:
         self.server_slabs.close()
         self.client_slabs.close()
 
-    async def connect(self, **changes) -> LaneClient:
-        arguments = {
+    async def connect(self, **changes: Any) -> LaneClient:
+        arguments: dict[str, Any] = {
             "same_node": self.same_node,
             "secret": SECRET,
             "slabs": self.client_slabs,
@@ -189,7 +192,7 @@ class Rig:
         return await LaneClient.connect(arguments.pop("endpoint", self.endpoint), **arguments)
 
     @property
-    def lanes(self):
+    def lanes(self) -> Any:
         return self.server._state.lanes
 
     async def all_gone(self) -> None:
@@ -201,7 +204,9 @@ class Rig:
         await until(lambda: not self.client_slabs.used_blocks)
 
 
-def frame(kind: int, frame_id: int = 0, message: bytes = b"", tail: bytes = b"", flags: int = 0):
+def frame(
+    kind: int, frame_id: int = 0, message: bytes = b"", tail: bytes = b"", flags: int = 0
+) -> bytes:
     return PREFIX.pack(kind, flags, frame_id, len(message), len(tail)) + message + tail
 
 
@@ -229,6 +234,7 @@ class RawPeer:
         self.writer = writer
         self._frames = FrameReader()
         self._waiting: list[Frame] = []
+        self.handshake: ClientHandshake
 
     @classmethod
     async def to(cls, rig: Rig, secret: bytes = SECRET) -> "RawPeer":
@@ -288,14 +294,14 @@ class RawPeer:
 class RawServer:
     """A TCP server of raw peers, and a way to connect a client to it."""
 
-    def __init__(self, serve):
+    def __init__(self, serve: Serve) -> None:
         self._serve = serve
         self.slabs = SlabPool()
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Callable[..., Awaitable[LaneClient]]:
         self._done = asyncio.Event()
 
-        async def serve(reader, writer):
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 await self._serve(reader, writer)
             finally:
@@ -306,13 +312,13 @@ class RawServer:
         port = self._server.sockets[0].getsockname()[1]
         endpoint = InstanceEndpoint("model/1#0", "", "node", "", ("127.0.0.1", port))
 
-        async def connect(**changes):
-            arguments = {"same_node": False, "secret": SECRET, "slabs": self.slabs}
+        async def connect(**changes: Any) -> LaneClient:
+            arguments: dict[str, Any] = {"same_node": False, "secret": SECRET, "slabs": self.slabs}
             return await LaneClient.connect(endpoint, **(arguments | changes))
 
         return connect
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, *_: object) -> None:
         self._server.close()
         await self._done.wait()
         assert self.slabs.used_blocks == 0

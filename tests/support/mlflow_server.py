@@ -144,7 +144,10 @@ def _listed(server: MlflowServer, folder: str) -> list[dict[str, object]]:
 
 def _row(server: MlflowServer, name: str, number: int) -> dict[str, object]:
     row = server.versions.get((name, number))
-    missing = {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "no such version"}
+    missing: dict[str, object] = {
+        "error_code": "RESOURCE_DOES_NOT_EXIST",
+        "message": "no such version",
+    }
     return missing if row is None else {"model_version": row}
 
 

@@ -3,6 +3,7 @@
 """Writes one model into a temporary repository and loads it without a server."""
 
 from pathlib import Path
+from typing import Any
 
 from backends.api.backend import LoadContext, ModelInstance
 from backends.api.model_config import ModelConfig
@@ -10,7 +11,7 @@ from backends.config.pbtxt import parse_pbtxt
 from backends.registry import backend_for
 
 
-def context_of(root: Path, config: str, **fields: object) -> LoadContext:
+def context_of(root: Path, config: str, **fields: Any) -> LoadContext:
     """Return the context of version 1 of a model whose config.pbtxt is ``config``."""
     parsed = parse_pbtxt(config, "config.pbtxt")
     model_dir = root / parsed.name

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 FLOAT, INT32, STRING = TensorProto.FLOAT, TensorProto.INT32, TensorProto.STRING
 
 
-def value(name: str, kind: int, shape: Sequence[object]) -> onnx.ValueInfoProto:
+def value(name: str, kind: int, shape: Sequence[str | int | None]) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, shape)
 
 
@@ -28,8 +28,8 @@ def save(
     onnx.save(model, path)
 
 
-def save_add_sub(path: str, *, batch: object = "N", dims: Sequence[int] = (4,)) -> None:
-    shape = [batch, *dims] if batch is not None else list(dims)
+def save_add_sub(path: str, *, batch: str | int | None = "N", dims: Sequence[int] = (4,)) -> None:
+    shape: list[str | int | None] = [batch, *dims] if batch is not None else list(dims)
     save(
         path,
         [

@@ -10,6 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 
+def _nearest(estimate: int, values: tuple[int, ...]) -> int:
+    return min(values, key=lambda near: abs(estimate - near))
+
+
 def png_of(pixels: npt.NDArray[np.uint8], filters: Sequence[int]) -> bytes:
     """Encode UINT8[n, n] with the given filter for each row."""
     side = len(pixels)
@@ -18,7 +22,7 @@ def png_of(pixels: npt.NDArray[np.uint8], filters: Sequence[int]) -> bytes:
         left, corner = np.r_[0, row[:-1]], np.r_[0, above[:-1]]
         paeth = []
         for a, b, c in zip(left, above, corner, strict=True):
-            paeth.append(min((a, b, c), key=lambda near, e=a + b - c: abs(e - near)))
+            paeth.append(_nearest(int(a + b - c), (int(a), int(b), int(c))))
         guesses = (0 * row, left, above, (left + above) // 2, np.array(paeth))
         rows += bytes([kind]) + ((row - guesses[kind]) % 256).astype(np.uint8).tobytes()
         above = row

@@ -3,7 +3,9 @@
 """Several nodes in one process: each has instances, routers and a holder; TCP lies between them."""
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 from backends.api.model_config import ModelConfig
 from deployments.routing.node_place import NodePlace
@@ -35,7 +37,7 @@ class Cluster:
         """Wait until every router can send requests to every node, and knows each one's load."""
         for node in self.nodes:
             for router in node.routers:
-                await until(lambda router=router: is_known(router, self.nodes))
+                await until(functools.partial(is_known, router, self.nodes))
 
     async def stop_holder(self, node: Node) -> None:
         """End the process of a node's holder, as far as others see; it is its only router."""
@@ -45,7 +47,8 @@ class Cluster:
 
     def freeze(self, node: Node) -> None:
         """Let the holder of a node read nothing from routers of other nodes any more."""
-        for lane in node.routers[0]._membership._server.lanes:
+        membership: Any = node.routers[0]._membership
+        for lane in membership._server.lanes:
             if not lane.is_local:
                 lane.connection.transport.pause_reading()
 
@@ -58,7 +61,8 @@ def is_known(router: Router, nodes: Sequence[Node]) -> bool:
     if pool.routes is None:
         return pool.queue is not None or not pool.is_pooled
     counts = {node.node_id: len(node.instances) for node in nodes}
-    places = pool.routes._places
+    routes: Any = pool.routes
+    places = routes._places
     late = [place for place in places if _known_count(place) != counts[place.node_id]]
     for place in late:
         # Only a router with requests hears of instances that join.

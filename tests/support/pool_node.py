@@ -4,10 +4,12 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
@@ -84,19 +86,19 @@ class Node:
     async def serving(self) -> None:
         """Wait until every router can queue requests."""
         for router in self.routers:
-            await until(lambda router=router: router.find("m").pool.queue is not None)
+            await until(functools.partial(_has_queue, router))
         await until(
             lambda: self.held is not None and self.held.load.free_count == len(self.instances)
         )
 
     @property
-    def held(self):
+    def held(self) -> Any:
         """Return the queue, wherever it is held."""
         found = [router.find("m").pool.held for router in self.routers]
         return next((held for held in found if held is not None), None)
 
     @contextlib.contextmanager
-    def busy(self):
+    def busy(self) -> Iterator[None]:
         """Let executions wait meanwhile."""
         instances = list(self.instances)
         for instance in instances:
@@ -142,14 +144,19 @@ def publish(
         router.update(table)
 
 
+def _has_queue(router: Router) -> bool:
+    return router.find("m").pool.queue is not None
+
+
 async def outcome(request: RoutedRequest) -> InferenceResponse | TritonError:
     """Return what a request ended with."""
-    sink = request.sink
+    sink: Any = request.sink
     while isinstance(sink, TimedSink):
         sink = sink.sink
     async with asyncio.timeout(30):
         await sink.ended
-    return sink.error or sink.responses[-1]
+    ended: InferenceResponse | TritonError = sink.error or sink.responses[-1]
+    return ended
 
 
 @contextlib.asynccontextmanager

@@ -9,12 +9,13 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
-from backends.api.request import InferenceRequest, tensor_from_numpy
+from backends.api.request import InferenceRequest, InferenceResponse, tensor_from_numpy
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.executor import Executor
 from deployments.instance.lanes import InstanceLanes
@@ -36,7 +37,7 @@ EPOCH = 7
 _names = itertools.count()
 
 
-def request_for(identifier: str = "", **fields: object) -> InferenceRequest:
+def request_for(identifier: str = "", **fields: Any) -> InferenceRequest:
     tensor = tensor_from_numpy("IN", np.full((1, 2), 7, np.float32))
     return InferenceRequest("m", id=identifier, inputs=[tensor], **fields)
 
@@ -71,18 +72,19 @@ class PoolRouter:
     def holder(self, message: Holder) -> None:
         self.told.append(("holder", message))
 
-    def all(self, name: str) -> list:
+    def all(self, name: str) -> list[Any]:
         return [message for told, message in self.told if told == name]
 
-    async def next(self, name: str, count: int = 1):
+    async def next(self, name: str, count: int = 1) -> Any:
         """Wait until something came so often, and return the last of it."""
         await until(lambda: len(self.all(name)) >= count)
         return self.all(name)[count - 1]
 
-    async def adopt(self, epoch: int = EPOCH, **address: object) -> Adopted:
+    async def adopt(self, epoch: int = EPOCH, **address: Any) -> Adopted:
         count = len(self.all("adopted"))
         self.lane.adopt(Adopt(epoch, **address))
-        return await self.next("adopted", count + 1)
+        adopted: Adopted = await self.next("adopted", count + 1)
+        return adopted
 
     def push(
         self,
@@ -92,7 +94,7 @@ class PoolRouter:
         epoch: int = EPOCH,
         slots: Sequence[int] = (),
         kept: Sequence[int] = (),
-        **rest: object,
+        **rest: Any,
     ) -> list[LaneInflight]:
         """Send a part; as a holder does unless ``total`` is 0."""
         count = len(requests)
@@ -113,18 +115,18 @@ class NotingSink(Sink):
         super().__init__()
         self._router = router
 
-    def respond(self, response, *, final: bool) -> None:
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         super().respond(response, final=final)
         self._router.told.append(("response", response and response.id))
 
-    def fail(self, error, *, final: bool = True) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
         super().fail(error, final=final)
         self._router.told.append(("error", error))
 
 
-async def answer(inflight: LaneInflight):
+async def answer(inflight: LaneInflight) -> Any:
     """Return the response or the error that ended a request."""
-    sink = inflight.sink
+    sink: Any = inflight.sink
     async with asyncio.timeout(30):
         await sink.ended
     return sink.error or sink.responses[-1]
@@ -158,7 +160,9 @@ class PooledInstance:
         self.reactor = Reactor()
         self.faults: list[tuple[str, BaseException]] = []
         self.lead = Lead(self.reactor, on_fault=lambda *fault: self.faults.append(fault))
-        self.grant = None if claim is None else claim(self.reactor)
+        self.grant: Any = None
+        if claim is not None:
+            self.grant = claim(self.reactor)
         self.executor = Executor(
             config,
             1,
@@ -199,10 +203,10 @@ class PooledInstance:
         assert self.faults == []
         assert self.executor.inflight_count == 0
 
-    async def router(self, **changes: object) -> PoolRouter:
+    async def router(self, **changes: Any) -> PoolRouter:
         """Connect a router."""
         router = PoolRouter()
-        arguments = {
+        arguments: dict[str, Any] = {
             "same_node": True,
             "secret": SECRET,
             "slabs": self.slabs,
@@ -236,7 +240,7 @@ class PooledInstance:
 
 @contextlib.asynccontextmanager
 async def pooled(
-    config: ModelConfig, model: ScriptedModel | None = None, **options: object
+    config: ModelConfig, model: ScriptedModel | None = None, **options: Any
 ) -> AsyncIterator[PooledInstance]:
     async with PooledInstance(config, model or ScriptedModel(), **options) as instance:
         yield instance

@@ -35,7 +35,7 @@ class Run:
 
 
 def play(
-    scheduler: Scheduler,
+    scheduler: Scheduler[FakeItem],
     arrivals: list[tuple[float, FakeItem]],
     execution_us: float = 0,
     *,
@@ -58,11 +58,11 @@ def play(
     heapq.heappush(events, (free_ns, order, "free", None))
     order += 1
     while events:
-        now_ns, _, kind, item = heapq.heappop(events)
+        now_ns, _, kind, arrived = heapq.heappop(events)
         is_due = kind != "arrive"
-        if item is not None:
-            item.enqueue_ns = now_ns
-            is_due = scheduler.enqueue(item, now_ns)
+        if arrived is not None:
+            arrived.enqueue_ns = now_ns
+            is_due = scheduler.enqueue(arrived, now_ns)
         if now_ns < free_ns or not is_due:
             continue
         decision = scheduler.next_batch(now_ns)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pool of instances on virtual time, with the queue that says what each executes."""
 
+import functools
 import heapq
 import itertools
 from collections.abc import Callable, Iterable
@@ -24,7 +25,7 @@ class PoolInstanceRun:
         self.pool = pool
         self.name = name
         self.is_limited = is_limited
-        self.feeder = make_feeder(pool.config)
+        self.feeder: Any = make_feeder(pool.config)
         self.lies_here: list[Batch[Any]] = []
         self.is_executing = False
         self.executed_count = 0
@@ -195,7 +196,7 @@ class PoolRun:
     def play(self, arrivals: Iterable[tuple[float, Any]]) -> "PoolRun":
         """Run requests that come at these instants, in µs, to their end."""
         for at_us, item in sorted(arrivals, key=lambda each: each[0]):
-            self.at(at_us, lambda item=item: self.enqueue(item))
+            self.at(at_us, functools.partial(self.enqueue, item))
         return self.run()
 
 

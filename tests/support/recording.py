@@ -4,6 +4,7 @@
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class RecordingRequest:
 
 
 def recorded(
-    inputs: dict[str, np.ndarray], *, outputs: Sequence[str] = (), **fields: object
+    inputs: dict[str, np.ndarray], *, outputs: Sequence[str] = (), **fields: Any
 ) -> RecordingRequest:
     """Return a request with these inputs that records its answers."""
     tensors = [tensor_from_numpy(name, array) for name, array in inputs.items()]

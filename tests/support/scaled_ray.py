@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ray import _raylet
 from ray._private.services import get_node_ip_address
 from ray._private.state import GlobalState
-from ray._raylet import GcsClientOptions
 from ray.autoscaler._private.fake_multi_node.node_provider import (
     FAKE_HEAD_NODE_ID,
     FakeMultiNodeProvider,
@@ -81,8 +81,9 @@ class ScaledRay:
             env=os.environ | _ENVIRONMENT | {"PYTHONPATH": str(ROOT)},
         )
         self._state = GlobalState()
+        gcs: Any = _raylet
         self._state._initialize_global_state(
-            GcsClientOptions.create(
+            gcs.GcsClientOptions.create(
                 self.address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False
             )
         )

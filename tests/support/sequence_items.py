@@ -4,6 +4,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from deployments.scheduling.factory import make_feeder, make_scheduler
 from deployments.scheduling.request_terms import RequestTerms
 from deployments.scheduling.scheduler import Decision
 from deployments.scheduling.sequence_controls import SequenceStates
-from deployments.scheduling.sequence_feeder import SequenceFeeder
 
 START, END, BOTH = SEQUENCE_START, SEQUENCE_END, SEQUENCE_START | SEQUENCE_END
 
@@ -73,7 +73,7 @@ _numbers: dict[object, int] = {}
 
 
 def part(
-    correlation_id: int | str, flags: int = 0, *, value: int = 0, **fields: object
+    correlation_id: int | str, flags: int = 0, *, value: int = 0, **fields: Any
 ) -> SequenceRequest:
     """Return a request of a sequence whose only input X holds ``value``."""
     item_fields = {key: fields.pop(key) for key in ("signature", "batch_size") if key in fields}
@@ -85,7 +85,9 @@ def part(
     return SequenceRequest(request, f"{correlation_id}.{number}", **item_fields)
 
 
-def batcher(max_batch_size: int = 4, files: dict[str, bytes] | None = None, **fields: object):
+def batcher(
+    max_batch_size: int = 4, files: dict[str, bytes] | None = None, **fields: Any
+) -> "FedScheduler":
     """Return the scheduler and the feeder of an instance that is on its own.
 
     Args:
@@ -95,7 +97,7 @@ def batcher(max_batch_size: int = 4, files: dict[str, bytes] | None = None, **fi
     return FedScheduler(make_scheduler(config), make_feeder(config, files or {}))
 
 
-def sequence_config(max_batch_size: int = 4, **fields: object) -> ModelConfig:
+def sequence_config(max_batch_size: int = 4, **fields: Any) -> ModelConfig:
     """Return a config with these fields of its sequence batcher."""
     fields.setdefault("controls", CONTROLS)
     output = fields.pop("output", ())
@@ -110,23 +112,23 @@ def sequence_config(max_batch_size: int = 4, **fields: object) -> ModelConfig:
 class FedScheduler:
     """A scheduler whose requests are fed as the executor does it: a group at a time."""
 
-    def __init__(self, scheduler: object, feeder: SequenceFeeder) -> None:
+    def __init__(self, scheduler: Any, feeder: Any) -> None:
         self.scheduler = scheduler
         self.feeder = feeder
-        self._groups: list[Decision] = []
-        self._executing: Decision | None = None
+        self._groups: list[Decision[Any]] = []
+        self._executing: Decision[Any] | None = None
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.scheduler, name)
 
-    def next_batch(self, now_ns: int) -> Decision:
+    def next_batch(self, now_ns: int) -> Decision[Any]:
         if self._executing is not None:
             self.feeder.executed(self._executing.batch, self._executing.slots)
             self._executing = None
         if self._groups:
             self._executing = self._groups.pop(0)
             return self._executing
-        decision = self.scheduler.next_batch(now_ns)
+        decision: Decision[Any] = self.scheduler.next_batch(now_ns)
         if not decision.batch:
             return decision
         for items, slots in self.feeder.groups(decision.batch, decision.slots):
@@ -145,7 +147,7 @@ def echo(item: SequenceRequest) -> None:
 class Instance:
     """Plays an instance: ``left`` holds (instant in µs, ids by row), empty for a null row."""
 
-    batcher: object
+    batcher: Any
     execute: Callable[[SequenceRequest], None] = echo
     execution_us: float = 0
     now_us: float = 0

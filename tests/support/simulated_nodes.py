@@ -52,7 +52,7 @@ class Ticket:
     priority = 0
     tenant = ""
     weight = 1.0
-    signature = None
+    signature: object = None
 
     def __init__(self, request: Arrival, router: "Router | None") -> None:
         self.request = request
@@ -96,8 +96,9 @@ class Holder:
         ticket.enqueue_ns = self._clock.now_ns
         if self._queue.enqueue(ticket, self._clock.now_ns):
             self._look()
-        if not ticket.is_granted and not ticket.router.holds(self):
-            self._tell(ticket.router, WAIT_HINT_NS)
+        router = ticket.router
+        if not ticket.is_granted and router is not None and not router.holds(self):
+            self._tell(router, WAIT_HINT_NS)
 
     def withdraw(self, ticket: Ticket) -> bool:
         if ticket.is_granted:
@@ -136,6 +137,7 @@ class Holder:
         shares: dict[Router, list[Ticket]] = {}
         for ticket in batch:
             ticket.is_granted = True
+            assert ticket.router is not None
             shares.setdefault(ticket.router, []).append(ticket)
         slowest_ns = 0
         for router, tickets in shares.items():
@@ -334,7 +336,7 @@ class Router:
             self._cluster.message_count += 1
             self._clock.after(self.way_ns(holder), holder.ask_no_more, self)
 
-    def _reach(self, holder: Holder, call: Callable, *arguments: object) -> None:
+    def _reach(self, holder: Holder, call: Callable[..., object], *arguments: object) -> None:
         """Let something happen when a message has reached a holder, or has come from there."""
         way_ns = self.way_ns(holder)
         if way_ns:

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of the stand-in for TensorRT, and configs for them."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from tests.support.tensorrt_standin import plan_of, tensor
 
 BARE = 'name: "m" platform: "tensorrt_plan" '
@@ -16,14 +19,19 @@ FULL = (
 )
 
 
-def limits(*batches, dim=4):
+def limits(*batches: int, dim: int = 4) -> dict[str, list[list[int]]]:
     return {name: [[batch, dim] for batch in batches] for name in ("INPUT0", "INPUT1")}
 
 
 USUAL = limits(1, 4, 8)
 
 
-def add_sub(dtype="FLOAT", shape=(-1, 4), profiles=(USUAL,), **more):
+def add_sub(
+    dtype: str = "FLOAT",
+    shape: Sequence[int] = (-1, 4),
+    profiles: Sequence[dict[str, list[list[int]]]] = (USUAL,),
+    **more: Any,
+) -> bytes:
     tensors = [tensor(name, list(shape), dtype) for name in ("INPUT0", "INPUT1")]
     tensors += [tensor(name, list(shape), dtype, is_input=False) for name in ("OUTPUT0", "OUTPUT1")]
     return plan_of("add_sub", tensors, *profiles, **more)

@@ -49,7 +49,9 @@ class Severity(enum.Enum):
     INFO = 3
 
 
-DataType = enum.Enum("DataType", [*DATATYPES, "FP8"])
+# Its members are known when it runs only.
+_make_enum: Any = enum.Enum
+DataType: Any = _make_enum("DataType", [*DATATYPES, "FP8"])
 
 
 class ILogger:
@@ -98,7 +100,9 @@ class Gpu:
 
 def _view(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = int(np.prod(shape)) * dtype.itemsize
-    return np.frombuffer((ctypes.c_char * size).from_address(address), dtype).reshape(shape)
+    memory: Any = (ctypes.c_char * size).from_address(address)
+    view: np.ndarray = np.frombuffer(memory, dtype).reshape(shape)
+    return view
 
 
 class Context:
@@ -187,7 +191,7 @@ class Engine:
         return numpy_dtype(DATATYPES[self._tensors[name]["dtype"]])
 
     def get_tensor_name(self, index: int) -> str:
-        return list(self._tensors)[index]
+        return str(list(self._tensors)[index])
 
     def get_tensor_mode(self, name: str) -> TensorIOMode:
         return TensorIOMode.INPUT if self._tensors[name]["is_input"] else TensorIOMode.OUTPUT
@@ -208,10 +212,12 @@ class Engine:
         return TensorLocation.HOST if self.is_shape_inference_io(name) else TensorLocation.DEVICE
 
     def get_tensor_profile_shape(self, name: str, index: int) -> list[list[int]]:
-        return self.plan["profiles"][index][name]
+        shapes: list[list[int]] = self.plan["profiles"][index][name]
+        return shapes
 
     def get_tensor_profile_values(self, index: int, name: str) -> list[list[int]]:
-        return self.plan["profiles"][index][name]
+        shapes: list[list[int]] = self.plan["profiles"][index][name]
+        return shapes
 
     def create_execution_context(self, strategy: Any) -> Context:
         self.strategies.append(strategy)
@@ -256,8 +262,7 @@ def tensorrt_module(gpu: Gpu) -> types.ModuleType:
         IOutputAllocator,
     ):
         setattr(module, each.__name__, each)
-    module.Runtime = _runtime(gpu)
-    module.__version__ = VERSION
+    module.__dict__.update(Runtime=_runtime(gpu), __version__=VERSION)
     return module
 
 
@@ -309,7 +314,7 @@ def cuda_module(gpu: Gpu) -> types.ModuleType:
         "cudaGraphExecDestroy": nothing,
         "cudaStreamDestroy": nothing,
     }
-    module = types.ModuleType("cuda.bindings.runtime")
+    module: Any = types.ModuleType("cuda.bindings.runtime")
     for name, call in calls.items():
         setattr(module, name, _answering(gpu, name, call))
     module.cudaGetErrorString = lambda status: (0, b"out of memory")
@@ -320,7 +325,8 @@ def cuda_module(gpu: Gpu) -> types.ModuleType:
     module.cudaMemcpyKind = types.SimpleNamespace(
         cudaMemcpyHostToDevice=1, cudaMemcpyDeviceToHost=2
     )
-    return module
+    made: types.ModuleType = module
+    return made
 
 
 def _answering(gpu: Gpu, name: str, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,18 +6,21 @@ import asyncio
 import itertools
 import os
 import socket
+import ssl
 from collections.abc import Sequence
+from typing import Any, cast
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import DynamicBatching, ModelConfig, ModelInput
 from backends.api.request import EMPTY, InferenceRequest, Tensor
+from deployments.contracts.sinks import ResponseSink
 from deployments.lane.batches import BatchPart
 from deployments.lane.frames import SETUP
 from deployments.lane.inflight import LaneInflight
 from deployments.lane.messages import LaneLimits, Setup, encode
 from deployments.pool_queue.connection import TICKET_LIMITS
 from deployments.pool_queue.election import socket_name
-from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket
+from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket, HeldQueues
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import Grant, Lease, Load, Missing
 from deployments.pool_queue.own_request import OwnRequest
@@ -46,9 +49,11 @@ NEW_CONFIG = ModelConfig("new")
 class Request(OwnRequest):
     """A request that is its own sink."""
 
-    def __init__(self, *shape: int, **fields) -> None:
+    def __init__(self, *shape: int, **fields: Any) -> None:
         inputs = [Tensor("A", "UINT8", shape or (1, 1), EMPTY)]
-        super().__init__(InferenceRequest("model", inputs=inputs, **fields), self)
+        super().__init__(
+            InferenceRequest("model", inputs=inputs, **fields), cast("ResponseSink", self)
+        )
         self.error: TritonError | None = None
         self.ended = asyncio.get_running_loop().create_future()
 
@@ -61,6 +66,7 @@ class Request(OwnRequest):
 
     def cancel_in_queue(self) -> None:
         self.cancelled = True
+        assert self.queue is not None
         self.queue.cancelled(self)
 
 
@@ -82,9 +88,9 @@ class Router:
     def __init__(self) -> None:
         self.parts: list[tuple[str, BatchPart, list[LaneInflight]]] = []
         self.unreachable: set[str] = set()
-        self.lane = InstanceLane()
+        self.lane: Any = InstanceLane()
         self.back: list[Request] = []
-        self.moved: list[Request | None] = []
+        self.moved: list[OwnRequest | None] = []
 
     def send_part(
         self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]
@@ -96,7 +102,7 @@ class Router:
         self.parts.append((instance, part, list(requests)))
         return []
 
-    def returned(self, requests) -> None:
+    def returned(self, requests: Sequence[Any]) -> None:
         self.back += requests
 
     def taken(self, request: OwnRequest | None) -> None:
@@ -113,7 +119,7 @@ class Queue:
         self.cancelled: list[ForeignTicket] = []
         self.not_coming: list[Missing] = []
         self.given_back: list[int] = []
-        self.reports = LoadReports(asyncio.get_running_loop(), self.load)
+        self.reports: LoadReports[Any] = LoadReports(asyncio.get_running_loop(), self.load)
         self._batches = itertools.count(1)
 
     def load(self) -> Load:
@@ -139,7 +145,7 @@ class Queue:
     def lease_returned(self, party: ForeignParty, number: int) -> None:
         self.given_back.append(number)
 
-    def grant(self, instance: str, count: int = 1, **fields) -> int:
+    def grant(self, instance: str, count: int = 1, **fields: Any) -> int:
         """Grant the oldest tickets as one batch."""
         batch, self.waiting = self.waiting[:count], self.waiting[count:]
         number = next(self._batches)
@@ -191,10 +197,12 @@ def connected(name: str) -> socket.socket:
 class TicketRig:
     """A holder with one model, and routers that connect to it."""
 
-    def __init__(self, limits: LaneLimits = TICKET_LIMITS, tls=None) -> None:
+    def __init__(
+        self, limits: LaneLimits = TICKET_LIMITS, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.queues = Queues()
         self.queue = self.queues.by_model["model", 1]
-        self.server = TicketServer(self.queues, secret=SECRET, limits=limits)
+        self.server = TicketServer(cast("HeldQueues", self.queues), secret=SECRET, limits=limits)
         self.limits = limits
         self.router = Router()
         self.name = unused_name()
@@ -205,7 +213,7 @@ class TicketRig:
         self.address = self.server.listen_tcp("127.0.0.1", tls=self._tls)
         return self
 
-    async def __aexit__(self, *_) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.server.close()
         assert self.server.ticket_count == 0
         assert not self.server.lanes
@@ -218,7 +226,9 @@ class TicketRig:
         options = self.options(router, silence_s)
         return await TicketLane.connect_unix(connected(self.name), options)
 
-    async def remote_lane(self, epoch: int = EPOCH, tls=None) -> TicketLane:
+    async def remote_lane(
+        self, epoch: int = EPOCH, tls: ssl.SSLContext | None = None
+    ) -> TicketLane:
         return await TicketLane.connect_tcp(self.address, epoch, self.options(), tls=tls)
 
     async def client(self) -> TicketQueue:

@@ -4,7 +4,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple  # noqa: UP035 - what TorchScript knows
+from typing import Any, Dict, List, Optional, Tuple  # noqa: UP035 - what TorchScript knows
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,8 @@ class Same(nn.Module):
 
 class Pick(nn.Module):
     """Row INDEX of a table; fails where there is none."""
+
+    table: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,6 +91,8 @@ class Before(nn.Module):
 
 class Running(nn.Module):
     """Adds to a state of its own and returns that."""
+
+    total: Tensor
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -147,7 +151,8 @@ class Layers(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x)
+        made: Tensor = self.layers(x)
+        return made
 
 
 class Autocast(Layers):
@@ -155,7 +160,8 @@ class Autocast(Layers):
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            return self.layers(x)
+            made: Tensor = self.layers(x)
+            return made
 
 
 class Nested(nn.Module):
@@ -169,16 +175,18 @@ class Nested(nn.Module):
 def save_script(module: nn.Module, path: str) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
-        torch.jit.script(module.eval()).save(path)
+        scripted: Any = torch.jit.script(module.eval())
+        scripted.save(path)
 
 
 def save_trace(module: nn.Module, path: str, *example: Tensor) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
-        torch.jit.trace(module.eval(), example).save(path)
+        jit: Any = torch.jit
+        jit.trace(module.eval(), example).save(path)
 
 
-def export(module: nn.Module, *example: object, most: int = 64, **keywords: Tensor):
+def export(module: nn.Module, *example: object, most: int = 64, **keywords: Any) -> Any:
     """Export with a first dimension that varies up to ``most`` in every tensor."""
     batch = torch.export.Dim("batch", min=1, max=most)
 
@@ -193,13 +201,13 @@ def export(module: nn.Module, *example: object, most: int = 64, **keywords: Tens
     return torch.export.export(module.eval(), example, keywords, dynamic_shapes=shapes)
 
 
-def decomposed(program):
+def decomposed(program: Any) -> Any:
     """Return a program that writes to nothing: what it would write is among its results."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning)
         return program.run_decompositions()
 
 
-def save_export(module: nn.Module, path: str, *example: object, **options: object) -> None:
+def save_export(module: nn.Module, path: str, *example: object, **options: Any) -> None:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     torch.export.save(export(module, *example, **options), path)

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Self
+from typing import ClassVar, Self
 from urllib.parse import urlsplit
 
 _OWN_HEADERS = {"connection", "transfer-encoding", "keep-alive"}
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
     proxy: ToxicProxy
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    timeout = _LINGER_S
+    timeout: ClassVar[float | None] = _LINGER_S
 
     def _pass_on(self) -> None:
         seen = Seen(self.command, self.path, self.headers.get("Authorization", ""))

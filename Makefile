@@ -315,4 +315,4 @@ lanes: $(VENV)/.installed-test
 	$(BIN)/python scripts/lane_servers.py $(LANES)
 
 clean:
-	rm -rf $(VENV) .compiled .compiled_shim .compiled_client dist .mypy_cache .ruff_cache .hypothesis configs/models configs/framework_models configs/framework_answers
+	rm -rf $(VENV) .renamed .compiled .compiled_shim .compiled_client dist .mypy_cache .ruff_cache .hypothesis configs/models configs/framework_models configs/framework_answers

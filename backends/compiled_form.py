@@ -7,7 +7,8 @@ packages, where the digest is of the sources, this Python and this machine's kin
 sources have changed since has another digest and so runs plain; nothing stale is ever loaded.
 
 In an installed wheel that is compiled the extension modules lie beside their sources, as Python
-expects; there is no digest, because nobody edits these.
+expects; there is no digest, because nobody edits these. There all packages are in ``manta``
+(ADR 24).
 
 ``MANTA_COMPILED`` in the environment: ``0`` runs plain, ``1`` refuses to; the name of a folder in
 ``.compiled`` takes that one, and runs plain if it is not there; otherwise what is there is taken.
@@ -27,8 +28,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-# Folders and files, by their path from the root.
+# Where our packages are imported from: a checkout, or what a wheel is installed into.
+ROOT: Final = Path(__file__).resolve().parents[__name__.count(".")]
+# The package that the three are in: none in a checkout.
+_AROUND: Final = __name__.split(".")[:-2]
+# What is ours in that folder.
+PACKAGES: Final = frozenset(_AROUND or ("backends", "cluster", "deployments", "manta"))
+# Folders and files, by their path from the package around them.
 COMPILED: Final = (
     "backends/api",
     "backends/identity",
@@ -92,7 +98,6 @@ FOLDER: Final = ".compiled"
 # mypyc calls the module that has the code of all others by this name, and "__mypyc".
 GROUP: Final = "manta"
 LIBRARY: Final = GROUP + "__mypyc"
-_PACKAGES: Final = frozenset({"backends", "cluster", "deployments"})
 # What compiled modules import. mypyc writes constants of plain modules into the code that uses
 # them, so that these count as much as the sources that are compiled.
 _IMPORTED: Final = ("backends", "deployments")
@@ -106,13 +111,13 @@ def sources() -> list[str]:
     """Return the modules to compile, as paths from the root, in order."""
     found: list[str] = []
     for name in COMPILED:
-        path = ROOT / name
+        path = ROOT.joinpath(*_AROUND, name)
         found += (
             each.relative_to(ROOT).as_posix()
             for each in ([path] if path.suffix else path.rglob("*.py"))
             if each.name != "__init__.py"
         )
-    return sorted(set(found) - PLAIN)
+    return sorted(set(found) - {"/".join((*_AROUND, each)) for each in PLAIN})
 
 
 def folder() -> Path:
@@ -120,7 +125,7 @@ def folder() -> Path:
     digest = hashlib.blake2b(SUFFIX.encode(), digest_size=10)
     root = str(ROOT)
     for name in _IMPORTED:
-        for place, folders, files in os.walk(f"{root}/{name}"):
+        for place, folders, files in os.walk("/".join((root, *_AROUND, name))):
             folders.sort()
             for file in sorted(files):
                 if file.endswith(".py"):
@@ -149,7 +154,7 @@ class CompiledFinder:
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """Return the place of a module that is compiled."""
-        if name != LIBRARY and name.partition(".")[0] not in _PACKAGES:
+        if name != LIBRARY and name.partition(".")[0] not in PACKAGES:
             return None
         file = self.path / (name.replace(".", "/") + SUFFIX)
         if not file.exists() or (path is not None and not _is_ours(name, path)):
@@ -168,7 +173,7 @@ class PlainFinder:
     ) -> ModuleSpec | None:
         """Return the place of a module's source; packages are found as ever."""
         package, _, module = name.rpartition(".")
-        if package.partition(".")[0] not in _PACKAGES:
+        if package.partition(".")[0] not in PACKAGES:
             return None
         files = (Path(place, f"{module}.py") for place in path or ())
         file = next((each for each in files if each.is_file()), None)

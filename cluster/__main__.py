@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m cluster``: the same as the command ``manta``."""
+"""``python -m cluster`` in a checkout: the same as the command ``manta``."""
 
 from cluster.cli import main
 

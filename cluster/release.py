@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from backends.compiled_form import PACKAGES, ROOT
 from cluster import __version__
 
-_PACKAGES: Final = ("backends", "cluster", "deployments")
 _DIGEST_CHARACTERS: Final = 12
 
 
@@ -39,14 +39,13 @@ class Release:
 @cache
 def own_release() -> Release:
     """Return the release that this process runs; reads all sources, which takes 40 ms, once."""
-    root = Path(__file__).resolve().parents[1]
-    return Release(__version__, digest_of(root), str(root))
+    return Release(__version__, digest_of(ROOT), str(ROOT))
 
 
 def digest_of(root: Path) -> str:
     """Return the digest of the sources in a folder."""
     digest = hashlib.sha256()
-    for package in _PACKAGES:
+    for package in sorted(PACKAGES):
         for path in sorted((root / package).rglob("*.py")):
             content = path.read_bytes()
             digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())

@@ -263,7 +263,9 @@ def _unpack_apart(archive: str, name: str) -> Path:
 
 def _fetch_apart(fetch: Sequence[str], name: str) -> str:
     """Fetch an archive; the process that does so finds Manta's packages beside this one's."""
-    path = _prepended("PYTHONPATH", Path(__file__).resolve().parents[2])
+    above = Path(__file__).resolve().parents
+    root = next(each for each in above if not Path(each, "__init__.py").exists())
+    path = _prepended("PYTHONPATH", root)
     command = [sys.executable, "-P", "-m", *fetch]
     return _run_apart(command, f"fetching EXECUTION_ENV_PATH '{name}'", {"PYTHONPATH": path})
 

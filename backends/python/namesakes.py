@@ -19,10 +19,9 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder, all_suffixes
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any, Final
+from typing import Any
 
-OURS: Final = frozenset({"backends", "cluster", "deployments"})
-_ROOT: Final = Path(__file__).parents[2]
+from backends.compiled_form import PACKAGES, ROOT
 
 
 class Namesakes:
@@ -38,8 +37,8 @@ class Namesakes:
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = list(folders)
         self._models_files = tuple(f"{each}/" for each in folders)
-        self._our_files = tuple(f"{_ROOT / each}/" for each in OURS)
-        self.tops = {each for each in OURS if PathFinder.find_spec(each, list(folders)) is not None}
+        self._our_files = tuple(f"{ROOT / each}/" for each in PACKAGES)
+        self.tops = {each for each in PACKAGES if PathFinder.find_spec(each, list(folders)) is not None}
         self._names = [
             name
             for top in sorted(self.tops)

@@ -16,10 +16,11 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from backends.compiled_form import ROOT
+
 NAME: Final = "python-client"
 FOLDER: Final = ".compiled_client"
 _HERE: Final = Path(__file__).parent
-_ROOT: Final = _HERE.parent.parent
 _SOURCE: Final = _HERE / "client.c"
 _SCRIPT: Final = _HERE / "client.py"
 _COMPILERS: Final = ("cc", "gcc", "clang")
@@ -49,7 +50,7 @@ def compiled_place() -> Path:
     """Return where the compiled client of this source is, or would be."""
     seen = hashlib.blake2b(" ".join((platform.machine(), *_FLAGS)).encode(), digest_size=10)
     seen.update(_SOURCE.read_bytes())
-    return _ROOT / FOLDER / seen.hexdigest() / NAME
+    return ROOT / FOLDER / seen.hexdigest() / NAME
 
 
 def compiled(place: Path) -> str:

@@ -13,7 +13,7 @@ __all__ = ["Server"]
 def __getattr__(name: str) -> Any:
     # Late: Serve takes a second to import, and most of this room does without.
     if name != "Server":
-        raise AttributeError(f"module 'cluster.server' has no attribute '{name}'")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     from cluster.server.server import Server  # noqa: PLC0415
 
     return Server

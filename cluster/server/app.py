@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Serve application: the ingress on every node.
 
-``serve run cluster.app:build model_repository=/models http_port=8000``
+``serve run manta.app:build model_repository=/models http_port=8000``
 deploys it without a driver;
 `cluster.server.Server` deploys the same application from ``manta serve``.
 """

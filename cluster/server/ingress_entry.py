@@ -11,7 +11,10 @@ import importlib.util
 import pickle
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+# What all packages of this release are in, or one of those in a checkout.
+_PACKAGE: Final = __name__.partition(".")[0]
 
 
 class Ingress:
@@ -42,8 +45,8 @@ class Ingress:
 
 
 def _put_first(root: str) -> None:
-    found = importlib.util.find_spec("cluster")
+    found = importlib.util.find_spec(_PACKAGE)
     is_first = found is not None and Path(str(found.origin)).parents[1] == Path(root)
-    if not is_first and Path(root, "cluster").is_dir():
+    if not is_first and Path(root, _PACKAGE).is_dir():
         sys.path.insert(0, root)
         importlib.invalidate_caches()

@@ -41,6 +41,9 @@ class Versions:
         return newest if newest >= max(self.oldest, other.oldest) else 0
 
 
+# 1 in a checkout; 2 installed, where they begin with "manta." (ADR 24).
+_NAMES: Final = 2 if __name__.startswith("manta.") else 1
+
 PROTOCOLS: Final[Mapping[str, Versions]] = {
     # Frames and messages of requests, of batches and of the pool's queue (tickets, grants, leases),
     # and the slabs that are lent with them. Version 3 did not negotiate.
@@ -58,6 +61,8 @@ PROTOCOLS: Final[Mapping[str, Versions]] = {
     "rate limiter": Versions(1, 1),
     # What a controller leaves its successor in the cluster's key-value store.
     "durable state": Versions(1, 1),
+    # How modules are called, by which what is pickled finds its classes.
+    "names of modules": Versions(_NAMES, _NAMES),
 }
 
 Told = Mapping[str, tuple[int, int]]

@@ -13,11 +13,12 @@ import sys
 import time
 from typing import Final
 
+from backends.compiled_form import PACKAGES
 from deployments.settings.server_settings import LogSettings
 
 # The packages of this project, what models log and what asyncio says of callbacks that raised; Ray
 # and others keep their own logging.
-_ROOTS: Final = ("asyncio", "backends", "cluster", "deployments", "manta")
+_ROOTS: Final = ("asyncio", *sorted(PACKAGES))
 _LETTERS: Final = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "E"}
 # Of each write to a peer that has gone, thousands in a tick perhaps; its connection ends anyway.
 _LOST_PEER: Final = "socket.send() raised exception."

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How pip and its like build Manta: as hatchling does, and the wheel has the compiled form.
 
+In the wheel all packages are in one, ``manta``: what is packed, and compiled before, is a copy of the
+sources with the names that modules have there (`renaming`, ADR 24), in ``.renamed``.
+
 Without a C compiler, and with ``MANTA_WHEEL=plain``, the wheel is plain and for any machine. An
 editable installation is plain and quick to make; what it runs is compiled by `make install`.
 
@@ -9,8 +12,10 @@ This is the build backend, which alone can say what only a wheel needs to be bui
 hook, which adds files to it.
 """
 
+import contextlib
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +25,12 @@ from hatchling.build import *  # noqa: F403 - the other functions are hatchling'
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.builders.wheel import WheelBuilder
 
+import renaming
+
 ROOT: Final = Path(__file__).resolve().parents[2]
+RENAMED: Final = ROOT / ".renamed"
+# What compiles there.
+_SCRIPTS: Final = ("mypyc_build.py", "compiled_cache.py")
 _OPTIMIZATION: Final = "2"
 # Dependencies whose types mypyc uses; of the others it knows nothing either way.
 _TYPED: Final = frozenset({"numpy", "msgspec", "orjson", "hpack", "mypy-extensions"})
@@ -46,30 +56,51 @@ def _shall_compile() -> bool:
 
 
 def _build() -> Any:
-    """Return `scripts.mypyc_build`, of this tree."""
+    """Return `scripts.mypyc_build`, of the renamed sources."""
     # Never what a tree that is compiled already would find.
     os.environ["MANTA_COMPILED"] = "0"
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))
+    if str(RENAMED) not in sys.path:
+        _write_renamed()
+        sys.path.insert(0, str(RENAMED))
     from scripts import mypyc_build  # noqa: PLC0415
 
     return mypyc_build
 
 
-class CompiledWheel(BuildHookInterface[Any]):
-    """Adds the extension modules to the wheel, beside their sources."""
+def _write_renamed() -> None:
+    """Have the folder hold the sources as a wheel has them."""
+    ours = renaming.modules(ROOT)
+    package = dict(renaming.renamed_files(ROOT, renaming.AROUND, ours))
+    for folder in renaming.PACKAGES:
+        for path, content in renaming.renamed_files(ROOT, folder, ours):
+            package[f"{folder}/{path}"] = content
+    renaming.write_all(package, RENAMED / renaming.AROUND)
+    scripts = {name: (ROOT / "scripts" / name).read_text() for name in _SCRIPTS}
+    renaming.write_all(
+        {name: renaming.renamed(text, ours, name).encode() for name, text in scripts.items()},
+        RENAMED / "scripts",
+    )
+    # Which says how mypy is to read them.
+    shutil.copy2(ROOT / "pyproject.toml", RENAMED)
+
+
+class InstalledWheel(BuildHookInterface[Any]):
+    """Puts the renamed sources into the wheel, and the extension modules beside them."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, unless that is done, and list the result; called by hatchling."""
+        """Rename, compile, unless that is done, and list the result; called by hatchling."""
         if version == "editable":
             return
+        _write_renamed()
+        build_data["force_include"][str(RENAMED / renaming.AROUND)] = renaming.AROUND
         if not _shall_compile():
             self.app.display_info("a plain wheel: MANTA_WHEEL=plain, or no C compiler")
             return
         build = _build()
         if why_not := build.impediment():
             raise RuntimeError(f"{why_not}; with MANTA_WHEEL=plain the wheel is plain")
-        self.app.display_info(build.make(_OPTIMIZATION))
+        with contextlib.chdir(RENAMED):
+            self.app.display_info(build.make(_OPTIMIZATION))
         made = build.compiled_form.folder()
         if build.optimization_of(made) != _OPTIMIZATION:
             raise RuntimeError(
@@ -84,19 +115,19 @@ class CompiledWheel(BuildHookInterface[Any]):
 
     def _add_shim(self, build_data: dict[str, Any]) -> None:
         """Add the library that backends in C are loaded with, if there is a C++ compiler."""
-        from backends.custom import shim_library  # noqa: PLC0415 - of this tree
+        from manta.backends.custom import shim_library  # noqa: PLC0415 - of the renamed sources
 
         if shim_library.compiler() is None:
             self.app.display_info("no C++ compiler: backends in C need one where they run")
             return
-        made = shim_library.compile_into(ROOT / shim_library.FOLDER / shim_library.digest())
-        build_data["force_include"][str(made)] = f"backends/custom/shim/{shim_library.NAME}"
+        made = shim_library.compile_into(RENAMED / shim_library.FOLDER / shim_library.digest())
+        build_data["force_include"][str(made)] = f"manta/backends/custom/shim/{shim_library.NAME}"
 
     def _add_client(self, build_data: dict[str, Any]) -> None:
         """Add what asks the fork server for a process."""
-        from cluster.fork_server import client_file  # noqa: PLC0415 - of this tree
+        from manta.cluster.fork_server import client_file  # noqa: PLC0415 - of the renamed sources
 
         made = client_file.compiled_place()
         self.app.display_info(client_file.compiled(made))
         if made.is_file():
-            build_data["force_include"][str(made)] = f"cluster/fork_server/{client_file.NAME}"
+            build_data["force_include"][str(made)] = f"manta/cluster/fork_server/{client_file.NAME}"

@@ -68,6 +68,7 @@ MODULES: Final[Mapping[str, tuple[Any, ...]]] = {
     "ingress hand-over": (ingress_handover,),
     "rate limiter": (rate_limiter,),
     "durable state": (durable_state,),
+    "names of modules": (),
 }
 # By contract: the actor whose methods it has too.
 ACTORS: Final[Mapping[str, type[Any]]] = {

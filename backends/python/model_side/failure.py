@@ -111,7 +111,7 @@ def from_api_error(error: ApiError) -> TritonError:
 
 # Frames of pb_utils and of what calls the model are no news to its author; Triton has none.
 # Compiled, they have the path that their source had from the root.
-_OWN = (f"{Path(__file__).parents[1]}/", "backends/python/")
+_OWN = (f"{Path(__file__).parents[1]}/", "/".join(__name__.split(".")[:-2]) + "/")
 _CALLERS = (
     f"{Path(enum.__file__).parent}/asyncio/",
     "<frozen importlib",

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import backends
 from backends.api.errors import TritonError
 from cluster.commands.check.defects import Severity
 from cluster.commands.check.repository import Report, check_repositories, error_count
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
 @contextmanager
 def _quiet_backends() -> Iterator[None]:
     """Keep to itself what backends would log of each load."""
-    logger = logging.getLogger("backends")
+    logger = logging.getLogger(backends.__name__)
     before = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

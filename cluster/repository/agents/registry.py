@@ -13,7 +13,7 @@ from cluster.repository.agents.contracts import RepositoryAgent
 ENTRY_POINT_GROUP: Final = "manta.repository_agents"
 # Modules by agent; imported at first use, since most servers have none.
 _SHIPPED: Final = {
-    name: f"cluster.repository.agents.{name}"
+    name: f"{__package__}.{name}"
     for name in ("checksum", "decrypt", "manifest", "unpack", "verify")
 }
 

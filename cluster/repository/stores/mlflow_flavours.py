@@ -39,8 +39,8 @@ _OWN: Final = frozenset(
 )
 _FIL: Final = {CONFIG_FILE: b'backend: "fil"\n'}
 _SKLEARN: Final = (
-    "; pickles are not read: convert the model with skl2onnx, or forests with 'python -m "
-    "backends.fil.convert_sklearn', and log that"
+    "; pickles are not read: convert the model with skl2onnx, or forests with "
+    "'python -m backends.fil.convert_sklearn', and log that"
 )
 EXPECTED: Final = (
     "expected onnx, tensorflow or keras (a SavedModel), pytorch (TorchScript or an exported "

@@ -22,7 +22,7 @@ needs_compiler = pytest.mark.skipif(
 def nothing_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither a wheel nor `make install` has compiled it."""
     monkeypatch.setattr(client_file, "_HERE", tmp_path / "none")
-    monkeypatch.setattr(client_file, "_ROOT", tmp_path / "root")
+    monkeypatch.setattr(client_file, "ROOT", tmp_path / "root")
 
 
 @needs_compiler

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-import cluster
+import manta
 from backends.api.errors import InternalError, UnavailableError
 
 _READY: Final = "MANTA_READY "
@@ -44,7 +44,7 @@ _ERROR: Final = re.compile(r"E\d{4} [\d:.]+ \d+ [\w.]+:\d+\] (?P<text>.*)")
 # The kernel sends it SIGTERM when this process ends, however it ends.
 _PROGRAM: Final = (
     "import ctypes, runpy; ctypes.CDLL(None).prctl(1, 15); "
-    "runpy.run_module('cluster', run_name='__main__', alter_sys=True)"
+    "runpy.run_module('manta', run_name='__main__', alter_sys=True)"
 )
 
 
@@ -234,7 +234,7 @@ class EmbeddedServer:
     def _variables(self) -> dict[str, str]:
         # The code that runs here, from whatever folder.
         places = [
-            str(Path(cluster.__file__).resolve().parents[1]),
+            str(Path(manta.__file__).resolve().parents[1]),
             os.environ.get("PYTHONPATH", ""),
         ]
         path = os.pathsep.join(each for each in places if each)

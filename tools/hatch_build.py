@@ -36,7 +36,7 @@ class InstalledNames(BuildHookInterface[Any]):
     """Has the tools import the server's modules by the names of an installed server (ADR 24)."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the renamed sources, and put them in the place of those here; called by hatchling."""
+        """Rename the sources, and pack those in place of these; called by hatchling."""
         root = Path(self.root).parent
         if version == "editable" or not (root / "scripts/wheel/renaming.py").is_file():
             return

@@ -38,7 +38,9 @@ class Namesakes:
         self._folders = list(folders)
         self._models_files = tuple(f"{each}/" for each in folders)
         self._our_files = tuple(f"{ROOT / each}/" for each in PACKAGES)
-        self.tops = {each for each in PACKAGES if PathFinder.find_spec(each, list(folders)) is not None}
+        self.tops = {
+            each for each in PACKAGES if PathFinder.find_spec(each, list(folders)) is not None
+        }
         self._names = [
             name
             for top in sorted(self.tops)

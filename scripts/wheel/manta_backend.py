@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How pip and its like build Manta: as hatchling does, and the wheel has the compiled form.
 
-In the wheel all packages are in one, ``manta``: what is packed, and compiled before, is a copy of the
-sources with the names that modules have there (`renaming`, ADR 24), in ``.renamed``.
+In the wheel all packages are in one, ``manta``: what is packed, and compiled before, is a copy of
+the sources with the names that modules have there (`renaming`, ADR 24), in ``.renamed``.
 
 Without a C compiler, and with ``MANTA_WHEEL=plain``, the wheel is plain and for any machine. An
 editable installation is plain and quick to make; what it runs is compiled by `make install`.
@@ -20,12 +20,11 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import renaming
 from hatchling import build as hatchling_build
 from hatchling.build import *  # noqa: F403 - the other functions are hatchling's
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.builders.wheel import WheelBuilder
-
-import renaming
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 RENAMED: Final = ROOT / ".renamed"

@@ -4,8 +4,8 @@
 
 In a checkout they lie beside each other, and sources import them so. A wheel has the same sources
 with other names (ADR 24): absolute imports, strings that are the whole name of a module, and what
-follows ``-m`` in a string. Comments, docstrings but for ``-m``, and f-strings stay as they are; a
-string that has a name in any other way is refused, because it would name a module that is not there.
+follows ``-m`` in a string. Comments, docstrings but for ``-m``, and f-strings stay as they are. A
+string that has a name in any other way is refused: it would name a module that is not there.
 """
 
 import ast
@@ -152,7 +152,7 @@ def _of_strings(text: str, ours: frozenset[str]) -> Iterator[Edit]:
 
 
 def _strings(text: str) -> Iterator[tokenize.TokenInfo]:
-    """Yield the string literals that are not in an f-string, which Python 3.11 does not take apart."""
+    """Yield the string literals that are not in an f-string, which only Python 3.12 takes apart."""
     begins, ends = (getattr(tokenize, f"FSTRING_{each}", None) for each in ("START", "END"))
     depth = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

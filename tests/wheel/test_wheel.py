@@ -25,6 +25,35 @@ pytestmark = pytest.mark.timeout(600)
 UV = Path(sys.executable).parent / "uv"
 VARIABLES = ("PYTHONPATH", "VIRTUAL_ENV", "MANTA_COMPILED")
 
+# Modules beside a model that are called as packages of a checkout, and as the one of a wheel.
+NAMESAKES = {
+    "cluster.py": "K = 1\n",
+    "backends/__init__.py": "",
+    "backends/api.py": "K = 10\n",
+    "deployments/stages/first.py": "K = 100\n",
+    "manta.py": "K = 1000\n",
+    "model.py": """
+import cluster
+import triton_python_backend_utils as pb_utils
+from backends import api
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        import deployments.stages.first
+        import manta
+
+        own = cluster.K + api.K + deployments.stages.first.K + manta.K
+        inputs = [pb_utils.get_input_tensor_by_name(each, "X").as_numpy() for each in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", own * each)]) for each in inputs]
+""",
+}
+NAMESAKES_CONFIG = """
+backend: "python"
+input { name: "X" data_type: TYPE_INT32 dims: [ 1 ] }
+output { name: "Y" data_type: TYPE_INT32 dims: [ 1 ] }
+"""
+
 
 def environment(**more: str) -> dict[str, str]:
     """Those of the shell, without what leads to the sources."""
@@ -82,6 +111,11 @@ def call(*command: str, cwd: Path, **more: str) -> str:
 def server(bin_of_venv: Path, place: Path) -> Iterator[RunningServer]:
     # A copy, so that no process has a reason to open a file of the sources.
     shutil.copytree(ROOT / "configs/models", place / "models")
+    for path, text in NAMESAKES.items():
+        file = place / "models/namesakes/1" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (place / "models/namesakes/config.pbtxt").write_text(NAMESAKES_CONFIG)
     running = RunningServer(
         place / "models",
         manta=(str(bin_of_venv / "manta"),),
@@ -104,8 +138,14 @@ def test_wheel_is_for_this_python_and_machine_and_has_the_sources_too(wheel):
 
 def test_wheel_has_what_backends_in_c_are_loaded_with_and_its_sources(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert "backends/custom/shim/libtritonserver.so" in names
-    assert "backends/custom/shim/triton_abi.h" in names
+    assert "manta/backends/custom/shim/libtritonserver.so" in names
+    assert "manta/backends/custom/shim/triton_abi.h" in names
+
+
+def test_wheel_has_one_package_and_what_mypyc_makes_beside_it(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    outside = {each.partition("/")[0] for each in names if ".dist-info/" not in each}
+    assert {each for each in outside if not each.startswith("manta__mypyc.")} == {"manta"}
 
 
 @pytest.mark.parametrize(("wish", "form"), [("", "compiled"), ("1", "compiled"), ("0", "plain")])
@@ -116,15 +156,35 @@ def test_version_says_which_form_it_runs(bin_of_venv, place, wish, form):
 
 
 def test_modules_are_those_of_the_environment(bin_of_venv, place):
-    code = "import cluster.cli, deployments, backends as b; print(cluster.__file__, b.__file__)"
+    code = (
+        "import sys, manta.app, manta.cluster.cli;"
+        "print(*(each.__file__ for name, each in sys.modules.items() if 'manta' in name))"
+    )
     shown = call(str(bin_of_venv / "python"), "-c", code, cwd=place).split()
+    assert len(shown) > 100
     assert [path for path in shown if not path.startswith(str(place))] == []
 
 
+def test_names_of_a_checkout_are_those_of_whoever_uses_them_first(bin_of_venv, place):
+    code = (
+        "import sys, manta.app; from importlib.util import find_spec;"
+        "print([find_spec(each) for each in ('cluster', 'backends', 'deployments')],"
+        "[each for each in sys.modules if each.split('.')[0] in ('cluster', 'backends')])"
+    )
+    assert call(str(bin_of_venv / "python"), "-c", code, cwd=place) == "[None, None, None] []"
+
+
+def test_command_is_a_module_too(bin_of_venv, place):
+    shown = call(str(bin_of_venv / "python"), "-m", "manta", "version", cwd=place)
+    assert shown == call(str(bin_of_venv / "manta"), "version", cwd=place)
+
+
 def test_plain_form_imports_no_extension_module_of_its_own(bin_of_venv, place):
-    code = "import sys, deployments.data_plane; print(*map(str, sys.modules.values()), sep='\\n')"
+    code = (
+        "import sys, manta.deployments.data_plane;print(*map(str, sys.modules.values()), sep='\\n')"
+    )
     shown = call(str(bin_of_venv / "python"), "-c", code, cwd=place, MANTA_COMPILED="0")
-    own = [line for line in shown.splitlines() if "'deployments." in line]
+    own = [line for line in shown.splitlines() if "'manta.deployments." in line]
     assert own
     assert not [line for line in own if ".so'" in line]
     assert "manta__mypyc" not in shown
@@ -142,6 +202,13 @@ def test_demo_models_are_served_over_grpc(server):
     with triton_grpc.InferenceServerClient(server.grpc) as client:
         result = client.infer("simple", add_sub_inputs(triton_grpc))
         np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), LEFT + RIGHT)
+
+
+def test_modules_beside_a_model_may_be_called_as_those_of_a_checkout(server):
+    with triton_http.InferenceServerClient(server.http) as client:
+        given = triton_http.InferInput("X", [1], "INT32")
+        given.set_data_from_numpy(np.array([2], np.int32))
+        assert client.infer("namesakes", [given]).as_numpy("Y").tolist() == [2222]
 
 
 def test_no_process_of_the_server_uses_the_sources_and_those_that_serve_are_compiled(server):

@@ -10,7 +10,7 @@ MEASURED := $(BIN)/python -m slipcover --branch --json --out .cache/coverage.jso
 # uv leaves compiling to the first import. A server is ten processes that import Ray: compiled ahead,
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
 # No server imports mypy.
-COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends tools/manta_tools >/dev/null 2>&1 || true
+COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib manta cluster deployments backends tools/manta_tools >/dev/null 2>&1 || true
 
 # The tools with what their tests need.
 TOOLS := ./tools[analyze,genai]

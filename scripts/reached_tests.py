@@ -29,7 +29,15 @@ _OF_TOOLS: Final = "tools/tests"
 _ALL: Final = [_UNIT, _OF_TOOLS]
 # Folders in the path, with the packages in them that are looked at.
 _PATHS: Final = (ROOT, ROOT / "tools")
-_PACKAGES: Final = ("backends", "cluster", "deployments", "manta_tools", "tests", "tools")
+_PACKAGES: Final = (
+    "backends",
+    "cluster",
+    "deployments",
+    "manta",
+    "manta_tools",
+    "tests",
+    "tools",
+)
 _TOOLS_ROOT: Final = "tools/manta_tools"
 # What changes how every test runs.
 _EVERYTHING: Final = frozenset({"Makefile", "pyproject.toml", "constraints.txt", "conftest.py"})

@@ -263,7 +263,7 @@ def check_ray_service(bundle: Bundle, manifest: Manifest, cluster: dict[str, Any
                 f"import_path {app.get('import_path')!r} is not module:attribute",
             )
         if (
-            str(app.get("import_path", "")).startswith("cluster.app")
+            str(app.get("import_path", "")).startswith("manta.app")
             and config.get("proxy_location") != "Disabled"
         ):
             bundle.say(

@@ -58,7 +58,7 @@ MISTAKES = (
     Mistake("latest-tag", SINGLE, "manta:0.1.0-cpu", "manta:latest", "not pinned"),
     Mistake("two-images", PRODUCTION, "manta:0.1.0-gpu", "manta:0.1.0-cpu", "ray-image"),
     Mistake("serve-proxy", PRODUCTION, "proxy_location: Disabled", "proxy_location: EveryNode", "ray-serve"),
-    Mistake("import-path", PRODUCTION, "cluster.app:build", "cluster/app.py", "import_path"),
+    Mistake("import-path", PRODUCTION, "manta.app:build", "manta/app.py", "import_path"),
     Mistake("no-time-after-drain", PRODUCTION, "terminationGracePeriodSeconds: 90\n          tolerations", "terminationGracePeriodSeconds: 20\n          tolerations", "ray-drain"),
     Mistake("lower-case-cpu", PRODUCTION, 'CPU: "8"', 'cpu: "8"', "ray-resources"),
     Mistake("scaler-of-ray", SINGLE, "kind: Deployment\n    name: manta-single", "kind: RayService\n    name: manta-single", "no scale subresource"),

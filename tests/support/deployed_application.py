@@ -132,7 +132,7 @@ def _declare(arguments: dict[str, Any]) -> str:
 
     start_serve()
     application = ServeApplicationSchema(
-        name=_NAME, import_path="cluster.app:build", route_prefix=None, args=arguments
+        name=_NAME, import_path="manta.app:build", route_prefix=None, args=arguments
     )
     client = _get_global_client()
     assert client is not None

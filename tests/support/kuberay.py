@@ -109,7 +109,7 @@ class RayCluster:
 proxy_location: Disabled
 applications:
 - name: manta
-  import_path: cluster.app:build
+  import_path: manta.app:build
   route_prefix: null
   args: {json.dumps(arguments)}
 """

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which form of the sources a process takes, told by a tree that has a few files."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -167,3 +168,30 @@ def test_every_source_that_is_listed_is_there():
 def test_finders_have_what_the_import_system_asks_of_them():
     for finder in (CompiledFinder(Path("/none")), PlainFinder()):
         assert finder.find_spec("backends.none", None, None) is None
+
+
+def test_installed_sources_are_those_in_the_package_around_them(tmp_path: Path) -> None:
+    write(tmp_path, "manta/backends/compiled_form.py", Path(compiled_form.__file__).read_text())
+    compiled, plain = "manta/deployments/http2/frames.py", "manta/deployments/lane/batches.py"
+    for path in (compiled, plain):
+        write(tmp_path, path)
+    code = (
+        "from manta.backends import compiled_form as form;"
+        "found, digest = form.sources(), form.folder();"
+        f"print(form.ROOT, *form.PACKAGES, {compiled!r} in found, {plain!r} in found);"
+        f"(form.ROOT / {plain!r}).write_text('edited = True');"
+        "print(digest.parent, form.folder() == digest)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    root = tmp_path.resolve()
+    assert done.stdout.splitlines() == [
+        f"{root} manta True False",
+        f"{root}/.compiled False",
+    ]

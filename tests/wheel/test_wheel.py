@@ -220,10 +220,6 @@ def test_no_process_of_the_server_uses_the_sources_and_those_that_serve_are_comp
     assert len(compiled) > len(list((ROOT / "configs/models").iterdir())) // 2
 
 
-def test_server_stops_cleanly(server):
-    assert server.terminate() == 0
-
-
 def test_wheel_of_tools_is_for_all_and_has_what_pages_are_drawn_with(wheel_of_tools):
     assert wheel_of_tools.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(wheel_of_tools).namelist()
@@ -232,7 +228,7 @@ def test_wheel_of_tools_is_for_all_and_has_what_pages_are_drawn_with(wheel_of_to
     assert outside == {"manta_tools"}
 
 
-# Last, for it installs into the environment.
+# After all others but those of the tools, for it installs into the environment.
 def test_tools_are_asked_for_until_they_are_installed_beside_the_server(
     bin_of_venv, place, wheel_of_tools
 ):
@@ -248,6 +244,30 @@ def test_tools_are_asked_for_until_they_are_installed_beside_the_server(
         "Usage: manta perf -m MODEL"
     )
     assert "pip install" not in call(str(bin_of_venv / "manta"), "--help", cwd=place)
+
+
+def test_tools_measure_the_server_beside_them(bin_of_venv, place, server):
+    shown = call(
+        *(str(bin_of_venv / "manta"), "perf", "-m", "simple", "-u", server.http),
+        *("--request-count", "20", "--concurrency-range", "1"),
+        cwd=place,
+    )
+    assert "Throughput" in shown
+
+
+def test_tools_find_every_module_of_the_server_that_they_take(bin_of_venv, place):
+    code = (
+        "import importlib, pkgutil, manta_tools as tools;"
+        "found = pkgutil.walk_packages(tools.__path__, 'manta_tools.');"
+        # Pages are drawn with what is an extra.
+        "names = [each.name for each in found if not each.name.startswith('manta_tools.pages.')];"
+        "print(len([importlib.import_module(each) for each in names]))"
+    )
+    assert int(call(str(bin_of_venv / "python"), "-c", code, cwd=place)) > 100
+
+
+def test_server_stops_cleanly(server):
+    assert server.terminate() == 0
 
 
 def opened(process: psutil.Process) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support.server import ROOT
 
-_PACKAGES = ("backends", "cluster", "deployments")
+_PACKAGES = ("backends", "cluster", "deployments", "manta")
 
 
 class CodeFolder:

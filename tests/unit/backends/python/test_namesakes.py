@@ -13,6 +13,7 @@ from tests.support.python_probe import CONFIG
 HOST = """
 import json, sys
 sys.argv = [""]
+import manta
 from backends.api.backend import LoadContext
 from backends.config.pbtxt import parse_pbtxt
 from backends.registry import backend_for
@@ -73,6 +74,7 @@ OWN = {
     "backends/__init__.py": "A = 2\n",
     "backends/api.py": "K = 3\n",
     "deployments/stages/first.py": "K = 4\n",
+    "manta.py": "K = 5\n",
 }
 STATEMENTS = """
 import importlib
@@ -86,8 +88,10 @@ from backends import api
 seen.append(api.K)
 seen.append(importlib.import_module("deployments.stages.first").K)
 seen.append(importlib.import_module(".first", "deployments.stages").K)
+import manta
+seen.append(manta.K)
 """
-FOUND = [1, 1, 2, 3, 3, 4, 4]
+FOUND = [1, 1, 2, 3, 3, 4, 4, 5]
 
 
 def test_a_model_finds_its_own_modules_when_it_is_imported(tmp_path):

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -172,3 +173,25 @@ def test_path_files_of_an_environment_are_read(tmp_path, monkeypatch):
     monkeypatch.setenv(launcher.PACKAGES_VARIABLE, str(packages))
     enter_environment()
     assert importlib.util.find_spec("from_path_file_zq") is not None
+
+
+def test_what_fetches_is_found_where_all_packages_are_in_one(tmp_path):
+    for package in ("manta", "manta/backends", "manta/backends/environments"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+    installed = tmp_path / "manta/backends/environments/launcher.py"
+    installed.write_text(Path(launcher.__file__).read_text())
+    (tmp_path / "manta/fetching.py").write_text("import sys; print('fetched', *sys.argv[1:])")
+    code = (
+        "from manta.backends.environments.launcher import _fetch_apart;"
+        "print(_fetch_apart(['manta.fetching', 'given'], 'a'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; {code}"],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        cwd=tmp_path.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "fetched given\n", done.stderr

@@ -9,13 +9,12 @@ was enough.
 """
 
 import contextlib
+import gc
 import importlib
 import os
-import select
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import setproctitle
@@ -40,10 +39,6 @@ WORKERS: Final = (
     "cluster.server.ingress_entry",
     "deployments.ingress",
 )
-# No more than a pipe takes at once.
-_REASON_BYTES: Final = 2000
-# In front of what a trial says, which one that crashes does not.
-_HAS_ENDED: Final = b"."
 
 
 @contextlib.contextmanager
@@ -75,47 +70,23 @@ def import_all(names: Iterable[str]) -> list[str]:
     return failed
 
 
-def begun_trial(names: Sequence[str]) -> int:
-    """Import modules in a forked process; return a descriptor that `ended_trial` takes."""
-    end, start = os.pipe()
-    if not os.fork():
-        why_not = "it cannot be tried"
-        try:
-            threads = _thread_count()
-            with identifiers_from_kernel():
-                why_not = "; ".join(import_all(names))
-            if _thread_count() > threads:
-                why_not = why_not or "threads run after it"
-            if _has_begun_cuda():
-                why_not = "CUDA is initialised by it"
-        except BaseException as error:
-            why_not = f"{type(error).__name__}: {error}"
-        finally:
-            os.write(start, _HAS_ENDED + why_not.encode(errors="replace")[:_REASON_BYTES])
-            os._exit(0)
-    os.close(start)
-    return end
+def prepared(names: Iterable[str]) -> None:
+    """Import modules, and make sure that this process can be forked; otherwise it ends."""
+    with identifiers_from_kernel():
+        for failed in import_all(names):
+            say(failed)
+    gc.collect()
+    gc.freeze()
+    why_not = impediment()
+    if why_not:
+        say(f"{why_not}: all processes are started plainly")
+        sys.exit(1)
 
 
-def ended_trial(end: int) -> str | None:
-    """Say why modules must not be imported, empty if they may; None while it is being tried."""
-    if not select.select([end], [], [], 0)[0]:
-        return None
-    with os.fdopen(end, "rb") as said:
-        text = said.read()
-    if not text:
-        return "the process that imports it crashes"
-    return text.removeprefix(_HAS_ENDED).decode(errors="replace")
-
-
-def _thread_count() -> int:
-    """Return how many threads this process has, of which Python may know nothing."""
-    return len(list(Path("/proc/self/task").iterdir()))
-
-
-def _has_begun_cuda() -> bool:
-    torch: Any = sys.modules.get("torch")
-    return torch is not None and bool(torch.cuda.is_initialized())
+def say(text: str) -> None:
+    """Write a line among the fork server's errors."""
+    sys.stderr.write(f"fork server: {text}\n")
+    sys.stderr.flush()
 
 
 def title_by_library() -> None:

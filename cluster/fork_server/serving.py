@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The fork server: ``python -m cluster.fork_server SOCKET PARENT``, where SOCKET is a descriptor.
+"""The fork server: ``python -m cluster.fork_server SOCKET PARENT [MODULES]``.
 
-Requests that come while it imports wait in the socket's queue; from then on none waits for more
-than the forks before it. It ends with its parent.
+SOCKET is a descriptor, MODULES are separated by commas: what it imports besides. Requests that come
+while it imports wait in the socket's queue; from then on none waits for more than the forks before
+it. It ends with its parent.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ from typing import Final, NamedTuple
 from cluster.fork_server import imported
 from cluster.fork_server.child import Surroundings, become, run_as_main, surroundings_of
 from cluster.fork_server.differences import are_within, difference, limits_of, place_of
+from cluster.fork_server.imported import prepared, say
 from cluster.fork_server.requests import (
     ANSWER,
     HEADER,
@@ -36,10 +38,13 @@ from cluster.fork_server.requests import (
     decoded,
     script_of,
 )
+from cluster.fork_server.trials import MoreImports
 
 # What a client that has connected may take to say what it wants.
 _READ_TIMEOUT_S: Final = 5.0
 _LOOK_S: Final = 1.0
+# A client gives up after a minute, and the last import takes as long as its trial did.
+_PRELOAD_S: Final = 20.0
 _STANDARD_DESCRIPTORS: Final = 3
 _CREDENTIALS: Final = struct.Struct("=iII")
 
@@ -68,6 +73,11 @@ class ForkServer:
         self._pid = os.getpid()
         self._code: dict[str, CodeType] = {}
         self._imports = MoreImports()
+
+    def preload(self, names: Sequence[str]) -> None:
+        """Import modules that models need, beforehand; those that take long while it serves."""
+        self._imports.wanted(names)
+        self._imports.finish(_PRELOAD_S)
 
     def serve(self) -> Forked | None:
         """Fork for each client; returns in each child, and None when the parent has ended."""
@@ -99,7 +109,7 @@ class ForkServer:
             given = surroundings_of(client, limits_of(client))
             why_not = self._impediment(request, client, given)
             if why_not:
-                _say(f"{script or 'a process'} is started plainly: {why_not}")
+                say(f"{script or 'a process'} is started plainly: {why_not}")
                 connection.sendall(ANSWER.pack(REFUSED))
             else:
                 code = self._compiled(script)
@@ -109,7 +119,7 @@ class ForkServer:
                 connection.sendall(ANSWER.pack(pid))
         except Exception as error:
             # The client has ended, or has waited too long and has started a process itself.
-            _say(f"a client: {error}")
+            say(f"a client: {error}")
             if pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -158,55 +168,6 @@ class ForkServer:
         return ""
 
 
-class MoreImports:
-    """Modules that processes are likely to need, imported while none is wanted.
-
-    Each is tried in a forked process first: what starts threads stays out of this one.
-    """
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-        self._waiting: list[str] = []
-        self._trial: int | None = None
-
-    def wanted(self, names: Sequence[str]) -> None:
-        """Import modules soon."""
-        new = [each for each in names if each not in self._known]
-        self._known.update(new)
-        self._waiting += new
-
-    def look(self) -> None:
-        """Try the next one, or import it."""
-        if not self._waiting:
-            return
-        name = self._waiting[0]
-        if self._trial is None:
-            self._trial = imported.begun_trial([name])
-            return
-        why_not = imported.ended_trial(self._trial)
-        if why_not is None:
-            return
-        self._trial = None
-        del self._waiting[0]
-        if why_not:
-            _say(f"each process imports {name} itself: {why_not}")
-        else:
-            prepared([name])
-
-
-def prepared(names: Sequence[str]) -> None:
-    """Import modules, and make sure that this process can be forked; otherwise it ends."""
-    with imported.identifiers_from_kernel():
-        for failed in imported.import_all(names):
-            _say(failed)
-    gc.collect()
-    gc.freeze()
-    why_not = imported.impediment()
-    if why_not:
-        _say(f"{why_not}: all processes are started plainly")
-        sys.exit(1)
-
-
 def _client(connection: socket.socket) -> int:
     """Return the pid of who has connected.
 
@@ -235,11 +196,6 @@ def _received(connection: socket.socket, descriptors: list[int]) -> Request:
     return decoded(header, bytes(body))
 
 
-def _say(text: str) -> None:
-    sys.stderr.write(f"fork server: {text}\n")
-    sys.stderr.flush()
-
-
 def mark(path: Path) -> None:
     """Map a file, by which the kernel shows this process and all that it forks."""
     library = ctypes.CDLL(None, use_errno=True)
@@ -254,14 +210,17 @@ def main(arguments: Sequence[str]) -> None:
     import setproctitle  # noqa: PLC0415 - its first call needs the command line as it is
 
     setproctitle.setproctitle("manta: fork server")
-    listener = socket.socket(fileno=int(arguments[0]))
+    number, parent, modules = (*arguments, "")[:3]
+    listener = socket.socket(fileno=int(number))
     gc.disable()
     prepared((*imported.RAY, *imported.WORKERS))
     imported.title_by_library()
     # So that none of its children is left a zombie.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     mark(Path(listener.getsockname()).with_name(MARK))
-    forked = ForkServer(listener, int(arguments[1])).serve()
+    server = ForkServer(listener, int(parent))
+    server.preload([each for each in modules.split(",") if each])
+    forked = server.serve()
     if forked is not None:
         run_as_main(*forked)
     sys.exit(0)

@@ -51,13 +51,21 @@ class ForkServer:
         environment: What it and the processes it forks run in.
         is_forked: Whether the first one is forked off this process, which has imported Ray
             `of_no_job` and nothing that runs.
+        preload: Modules it imports besides, separated by commas.
 
     Raises:
         OSError: There is no client, or no process can be started.
     """
 
-    def __init__(self, environment: MutableMapping[str, str], *, is_forked: bool = False) -> None:
+    def __init__(
+        self,
+        environment: MutableMapping[str, str],
+        *,
+        is_forked: bool = False,
+        preload: str = "",
+    ) -> None:
         self._environment = environment
+        self._preload = preload
         self._folder = Path(tempfile.mkdtemp(prefix="manta-fork-"))
         (self._folder / MARK).touch()
         # Ray changes it once it runs; another fork server shall be like the first one.
@@ -126,12 +134,12 @@ class ForkServer:
             listener.bind(str(path))
             listener.listen(_BACKLOG)
             if is_forked:
-                self._process = _forked(listener)
+                self._process = _forked(listener, self._preload)
                 return
             self._process = subprocess.Popen(  # noqa: S603 - a module of ours
                 [
                     *(sys.executable, "-P", "-m", "cluster.fork_server"),
-                    *(str(listener.fileno()), str(os.getpid()), _ROOM),
+                    *(str(listener.fileno()), str(os.getpid()), self._preload, _ROOM),
                 ],
                 env=self._own,
                 stdin=subprocess.DEVNULL,
@@ -197,7 +205,7 @@ def _read_at_import() -> dict[str, str]:
     return dict(zip(_READ_AT_IMPORT, (_NO_JOB, str(os.getpid())), strict=True))
 
 
-def _forked(listener: socket.socket) -> Forked:
+def _forked(listener: socket.socket, preload: str) -> Forked:
     """Fork this process; the child serves and does not return."""
     parent = os.getpid()
     variables = {**_WITHOUT_TELEMETRY, **_read_at_import()}
@@ -219,7 +227,7 @@ def _forked(listener: socket.socket) -> Forked:
             del sys.path[0]
         from cluster.fork_server.serving import main  # noqa: PLC0415 - in the child alone
 
-        main([str(listener.detach()), str(parent)])
+        main([str(listener.detach()), str(parent), preload])
     except SystemExit as error:
         os._exit(error.code if isinstance(error.code, int) else 1)
     except BaseException:

@@ -7,7 +7,7 @@ from typing import Final
 
 from cluster.options import values
 from cluster.options.flag import declared as _flag
-from cluster.options.starting import StartOptions
+from cluster.options.forking import ForkOptions
 
 ACCESS: Final = "Access"
 
@@ -29,7 +29,7 @@ def _mode(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccessOptions(StartOptions):
+class AccessOptions(ForkOptions):
     """A part of `cluster.options.table.ServerOptions`."""
 
     access_policy: str = _flag(

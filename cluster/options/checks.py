@@ -44,6 +44,7 @@ def finish(
     values = {**DEFAULTS, **_vertex_ai_defaults(environ), **chosen}
     warnings = [*_fold_deprecated(values, chosen)]
     warnings += _without_effect(chosen)
+    warnings += _preloads_nothing(chosen, sources)
     _derive(values)
     for complaint in _complaints(values, chosen):
         raise ValueRefusedError(complaint)
@@ -106,6 +107,21 @@ def _without_effect(chosen: Mapping[str, Any]) -> Iterator[str]:
     for name in sorted(PENDING & chosen.keys()):
         if chosen[name] != DEFAULTS[name]:
             yield f"Warning: '--{name.replace('_', '-')}' is not there yet and has no effect."
+
+
+def _preloads_nothing(chosen: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[str]:
+    """Warn of modules that no fork server of this process imports."""
+    option = "fork_server_preload"
+    # In the environment it may be there for 'ray start'.
+    if not chosen.get(option) or sources.get(option) == "environment":
+        return
+    if chosen.get("no_fork_server"):
+        yield "Warning: '--fork-server-preload' has no effect with '--no-fork-server'."
+    elif chosen.get("ray_address"):
+        yield (
+            "Warning: '--fork-server-preload' has no effect with '--ray-address'; set"
+            " MANTA_FORK_SERVER_PRELOAD in the environment of 'ray start'."
+        )
 
 
 def _derive(values: dict[str, Any]) -> None:

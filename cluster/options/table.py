@@ -19,6 +19,7 @@ from cluster.options.admission import ADMISSION
 from cluster.options.captures import CAPTURES, CaptureOptions
 from cluster.options.flag import Flag
 from cluster.options.flag import declared as _flag
+from cluster.options.forking import FORKING
 from cluster.options.lanes import LANES
 from cluster.options.nodes import NODES
 from cluster.options.on_demand import ON_DEMAND
@@ -35,7 +36,7 @@ _AGENT, _CACHE, _RATE_LIMITER = "Repository Agent", "Response Cache", "Rate Limi
 _MEMORY, _SHM = "Memory/Device Management", "Shared-Memory"
 _DEPRECATED, _MANTA = "DEPRECATED", "Manta"
 
-_LAST = frozenset({ON_DEMAND, LANES, NODES, STARTING, ACCESS, ADMISSION, CAPTURES})
+_LAST = frozenset({ON_DEMAND, LANES, NODES, STARTING, FORKING, ACCESS, ADMISSION, CAPTURES})
 _HTTP_DEFAULT_BYTES = 64 << 20
 _INT_MAX = 2**31 - 1
 
@@ -338,13 +339,6 @@ class ServerOptions(CaptureOptions):
         values.seconds_or_auto,
     )
     dashboard: bool = _flag(False, _MANTA, "Start Ray's dashboard.")
-    no_fork_server: bool = _flag(
-        False,
-        _MANTA,
-        "Start every process of a Ray of Manta's own by itself, not forked from one that has"
-        " imported what it needs.",
-        takes_value=False,
-    )
     grpc_server: str = _flag(
         "own",
         _MANTA,

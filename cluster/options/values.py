@@ -188,6 +188,22 @@ def folder_of_nodes(option: str) -> Callable[[str], str]:
     return parse
 
 
+def module_names(option: str) -> Callable[[str], str]:
+    """Read names of Python modules, separated by commas."""
+
+    def parse(text: str) -> str:
+        names = [each.strip() for each in text.split(",")] if text.strip() else []
+        for name in names:
+            if not all(part.isidentifier() for part in name.split(".")):
+                raise ValueRefusedError(
+                    f"Error: invalid argument for --{option}: got '{name}', expected names of"
+                    " Python modules separated by commas, such as 'transformers,PIL.Image'"
+                )
+        return ",".join(names)
+
+    return parse
+
+
 def choice(refusal: str, *allowed: str, fold: bool = True) -> Callable[[str], str]:
     """Return a parser of one of some words; with ``fold`` in any case."""
 

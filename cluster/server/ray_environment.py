@@ -75,7 +75,7 @@ def begun(options: ServerOptions, environment: MutableMapping[str, str]) -> Fork
     with of_no_job(environment):
         import_module("ray")
     try:
-        return ForkServer(environment, is_forked=True)
+        return ForkServer(environment, is_forked=True, preload=options.fork_server_preload)
     except OSError as error:
         _log.warning("processes are started plainly: there is no fork server: %s", error)
         return None

@@ -27,11 +27,14 @@ RESTARTED = "The fork server had ended: another one was started."
 BURST = tuple(f"burst_{each}" for each in range(5))
 LINES = 40
 INSTANCES = 3
+# Of the standard library; nothing else imports it.
+PRELOADED = "colorsys"
 PRINTING = f"""
 import os, sys
 
 class TritonPythonModel:
     def initialize(self, args):
+        print(f"{PRELOADED} is there: {{'{PRELOADED}' in sys.modules}}")
         for each in range({LINES}):
             print(f"line {{each}} of {{os.getpid()}}")
             print(f"error {{each}} of {{os.getpid()}}", file=sys.stderr)
@@ -125,6 +128,7 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forking]:
         "--model-control-mode=explicit",
         "--load-model=add_sub",
         "--exit-timeout-secs=2",
+        f"--fork-server-preload={PRELOADED},no_such_module",
         manta=("sh", "-c", 'exec 2>"$0" "$@"', str(errors), sys.executable, "-m", "cluster"),
     )
     yield Forking(server, errors)
@@ -157,6 +161,13 @@ def test_what_models_print_comes_out_line_by_line(forking: Forking) -> None:
         for pid in pids:
             own = [each for each in printed if each.endswith(f" {pid}\n")]
             assert own == [f"{kind} {each} of {pid}\n" for each in range(LINES)]
+
+
+def test_modules_are_imported_beforehand_and_of_what_is_none_it_is_said(forking: Forking) -> None:
+    told = [each for each in forking.server.lines if each.startswith(f"{PRELOADED} is there: ")]
+    assert told == [f"{PRELOADED} is there: True\n"] * INSTANCES
+    said = "fork server: each process imports no_such_module itself: no_such_module: No module"
+    assert said in forking.errors.read_text()
 
 
 def test_an_instance_that_is_killed_is_replaced_by_a_forked_one(forking: Forking) -> None:

@@ -171,13 +171,20 @@ def clients(folder: Path) -> dict[str, Path]:
 
 
 @contextmanager
-def asking(client: Path, folder: Path) -> Iterator[Asking]:
-    """Run a fork server while the block runs."""
-    environment = dict(os.environ)
-    forks = ForkServer(environment)
+def asking(client: Path, folder: Path, *, preload: str = "", **variables: str) -> Iterator[Asking]:
+    """Run a fork server while the block runs.
+
+    Args:
+        client: The client's file.
+        folder: Where the scripts are.
+        preload: Modules it imports besides.
+        variables: Of its environment and the client's.
+    """
+    environment = {**os.environ, **variables}
+    forks = ForkServer(environment, preload=preload)
     try:
         with forks.in_front_of_workers():
-            variables = {each: environment[each] for each in (SOCKET_VARIABLE, PYTHON_VARIABLE)}
-        yield Asking(forks, client, folder, environment | variables)
+            its = {each: environment[each] for each in (SOCKET_VARIABLE, PYTHON_VARIABLE)}
+        yield Asking(forks, client, folder, environment | its)
     finally:
         forks.end()

@@ -2,18 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is imported before a fork leaves no thread and draws nothing, or it is said."""
 
-import json
 import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import ray.actor
 
 from cluster.fork_server import imported
-from tests.support.server import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -104,45 +101,3 @@ def test_identifiers_are_ray_s_own_again_afterwards() -> None:
     with pytest.raises(RuntimeError, match="meanwhile"):
         fail()
     assert ray.actor.ActorClassID is own
-
-
-# What a trial says of each module, once it has ended.
-TRIALS = """
-import json, select, sys
-from cluster.fork_server import imported
-said = {}
-for name in sys.argv[1:]:
-    trial = imported.begun_trial([name])
-    select.select([trial], [], [])
-    said[name] = imported.ended_trial(trial)
-print(json.dumps(said))
-"""
-
-
-def test_a_trial_tells_modules_that_may_be_imported_from_those_that_may_not(
-    tmp_path: Path,
-) -> None:
-    modules = {
-        "harmless": "",
-        "threaded": THREAD,
-        "crashing": "import os; os.abort()",
-        "failing": "raise RuntimeError('not here')",
-    }
-    for name, text in modules.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-c", TRIALS, *modules, "no_such_module"],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
-        "harmless": "",
-        "threaded": "threads run after it",
-        "crashing": "the process that imports it crashes",
-        "failing": "RuntimeError: not here",
-        "no_such_module": "no_such_module: No module named 'no_such_module'",
-    }

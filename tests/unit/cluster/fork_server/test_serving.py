@@ -24,8 +24,9 @@ from cluster.fork_server.requests import (
     SOCKET_VARIABLE,
     Request,
 )
-from tests.support.forked_processes import Asking, ended
+from tests.support.forked_processes import Asking, asking, ended
 from tests.support.gates import amount
+from tests.support.server import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -262,3 +263,23 @@ def test_while_it_is_dead_processes_are_started_plainly_and_then_forked_again(
     assert asked.forks.pid != before
     # The request waits until it has imported.
     assert asked.is_forked()
+
+
+PRELOADED = "import json, sys; print(json.dumps([each in sys.modules for each in sys.argv[1:]]))"
+
+
+def test_what_it_is_told_to_import_is_there_in_the_first_process_that_it_forks(
+    asked: Asking, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    modules, scripts = tmp_path / "modules", tmp_path / "scripts"
+    for folder in (modules, scripts):
+        folder.mkdir()
+    (modules / "harmless.py").touch()
+    (modules / "crashing.py").write_text("import os; os.abort()")
+    path = f"{ROOT}{os.pathsep}{modules}"
+    names = ("harmless", "crashing")
+    with asking(asked.client, scripts, preload=",".join(names), PYTHONPATH=path) as preloading:
+        script = preloading.script(PRELOADED)
+        assert preloading.run(script, *names).output == "[true, false]\n"
+    said = "each process imports crashing itself: the process that imports it crashes"
+    assert said in capfd.readouterr().err

@@ -82,6 +82,28 @@ def test_processes_are_forked_unless_it_is_said_that_they_shall_not_be():
     assert parse_options([REPOSITORY], by_environment, no_file).no_fork_server
 
 
+def test_modules_to_import_beforehand_are_named_with_commas_between_them():
+    flag = "--fork-server-preload"
+    assert parse_options([REPOSITORY], {}, no_file).fork_server_preload == ""
+    for text in ("a,b.c", " a , b.c "):
+        assert parse_options([REPOSITORY, flag, text], {}, no_file).fork_server_preload == "a,b.c"
+    by_environment = {"MANTA_FORK_SERVER_PRELOAD": "a"}
+    assert parse_options([REPOSITORY], by_environment, no_file).fork_server_preload == "a"
+    for text in ("a,,b", "a-b", "a.", "a b", "import a"):
+        assert "expected names of Python modules" in refusal_text(REPOSITORY, f"{flag}={text}")
+
+
+def test_modules_that_nobody_imports_beforehand_are_warned_of():
+    flag = "--fork-server-preload=a"
+    assert not parse_options([REPOSITORY, flag], {}, no_file).warnings
+    (plain,) = parse_options([REPOSITORY, flag, "--no-fork-server"], {}, no_file).warnings
+    assert plain == "Warning: '--fork-server-preload' has no effect with '--no-fork-server'."
+    (joined,) = parse_options([REPOSITORY, flag, "--ray-address=auto"], {}, no_file).warnings
+    assert "set MANTA_FORK_SERVER_PRELOAD in the environment of 'ray start'" in joined
+    for_ray_start = {"MANTA_FORK_SERVER_PRELOAD": "a"}
+    assert not parse_options([REPOSITORY, "--ray-address=auto"], for_ray_start, no_file).warnings
+
+
 def test_the_environment_separates_repeated_values():
     options = parse_options([], {"MANTA_MODEL_REPOSITORY": "/a;/b"}, no_file)
     assert options.model_repository == ("/a", "/b")

@@ -71,15 +71,18 @@ def test_a_ray_that_is_joined_and_one_that_shall_have_none_have_no_fork_server(g
 class Started:
     """The fork server, which notes in what it begins."""
 
-    def __init__(self, environment: dict[str, str], *, is_forked: bool) -> None:
+    def __init__(self, environment: dict[str, str], *, is_forked: bool, preload: str) -> None:
         assert is_forked
+        self.preload = preload
         self.environment = dict(environment)
 
 
 def test_a_fork_server_begins_in_the_environment_of_rays_processes(monkeypatch):
     monkeypatch.setattr(ray_environment, "ForkServer", Started)
-    forks = begun(options(), {"RAY_worker_niceness": "5"})
+    given = {"fork_server_preload": "a,b.c"}
+    forks = begun(options(**given), {"RAY_worker_niceness": "5"})
     assert isinstance(forks, Started)
+    assert forks.preload == "a,b.c"
     assert forks.environment["RAY_worker_niceness"] == "5"
     assert forks.environment["MANTA_COMPILED"]
     assert "RAY_JOB_ID" not in forks.environment

@@ -7,4 +7,4 @@ import sys
 from cluster.fork_server.serving import main
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

@@ -41,8 +41,10 @@ def made(folder: Path) -> Path:
     if len(sys.executable) > _LONGEST_INTERPRETER:
         raise OSError(f"the path of Python is too long for a script: {sys.executable}")
     script = folder / NAME
-    script.write_text(f"#!{sys.executable} -IS\n{_SCRIPT.read_text()}")
-    script.chmod(0o700)
+    # One that is there may be running.
+    if not script.is_file():
+        script.write_text(f"#!{sys.executable} -IS\n{_SCRIPT.read_text()}")
+        script.chmod(0o700)
     return script
 
 

@@ -41,6 +41,10 @@ WORKERS: Final = (
 )
 
 
+# Manta's own packages, and the library of their compiled form.
+OWN: Final = frozenset({"backends", "cluster", "deployments", "manta__mypyc"})
+
+
 @contextlib.contextmanager
 def identifiers_from_kernel() -> Iterator[None]:
     """Have Ray draw no identifier from its generator while modules are imported."""
@@ -81,6 +85,37 @@ def prepared(names: Iterable[str]) -> None:
     if why_not:
         say(f"{why_not}: all processes are started plainly")
         sys.exit(1)
+
+
+def others_of(names: Iterable[str]) -> list[str]:
+    """Return what modules import that is not Manta's, found out in another process."""
+    end, start = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            with identifiers_from_kernel():
+                import_all(names)
+            with os.fdopen(start, "w") as found:
+                found.write("\n".join(filter(_is_anothers, list(sys.modules))))
+        finally:
+            os._exit(0)
+    os.close(start)
+    with os.fdopen(end) as told:
+        found_names = told.read().splitlines()
+    os.waitpid(pid, 0)
+    return found_names
+
+
+def _is_anothers(name: str) -> bool:
+    """Tell whether a module that is there can be imported by its name and is not Manta's."""
+    spec = getattr(sys.modules[name], "__spec__", None)
+    return name.partition(".")[0] not in OWN and spec is not None and spec.name == name
+
+
+def forget_own() -> None:
+    """Have Manta's modules imported anew: not by those that run, whose own are bound already."""
+    for name in [each for each in sys.modules if each.partition(".")[0] in OWN]:
+        del sys.modules[name]
 
 
 def say(text: str) -> None:

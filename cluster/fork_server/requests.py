@@ -24,6 +24,10 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 # them. Answered at once, as it may take seconds.
 IMPORT: Final = b"import"
 
+# Of a fork server: all workers that it is asked for are one server's, or any job's on a shared Ray.
+OF_ONE_SERVER: Final = "server"
+OF_ALL_JOBS: Final = "jobs"
+
 # What the raylet's children inherit: the socket, and the Python that the client stands for.
 SOCKET_VARIABLE: Final = "MANTA_FORK_SERVER"
 PYTHON_VARIABLE: Final = "MANTA_FORK_SERVER_PYTHON"

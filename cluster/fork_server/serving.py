@@ -1,10 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The fork server: ``python -m cluster.fork_server SOCKET PARENT [MODULES]``.
+"""The fork server: ``python -m cluster.fork_server SOCKET PARENT [MODULES [KIND]]``.
 
 SOCKET is a descriptor, MODULES are separated by commas: what it imports besides. Requests that come
 while it imports wait in the socket's queue; from then on none waits for more than the forks before
 it. It ends with its parent.
+
+On a Ray that others share (KIND `OF_ALL_JOBS`) a worker may be any job's, or another release's of
+Manta, which find modules of these names elsewhere. So it imports what Manta's processes import, and
+nothing of Manta's.
 """
 
 import contextlib
@@ -31,6 +35,8 @@ from cluster.fork_server.requests import (
     HEADER,
     IMPORT,
     MARK,
+    OF_ALL_JOBS,
+    OF_ONE_SERVER,
     REFUSED,
     Request,
     RequestError,
@@ -205,15 +211,28 @@ def mark(path: Path) -> None:
         library.mmap(None, mmap.PAGESIZE, mmap.PROT_READ, mmap.MAP_PRIVATE, file.fileno(), 0)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Serve until the parent ends; in a child run what was asked for. Does not return."""
+def main(
+    number: str, parent: str, modules: str = "", kind: str = OF_ONE_SERVER, *_room: str
+) -> None:
+    """Serve until the parent ends; in a child run what was asked for. Does not return.
+
+    Args:
+        number: Of the socket's descriptor.
+        parent: Its pid.
+        modules: To import besides, separated by commas.
+        kind: Whose workers it is asked for.
+    """
     import setproctitle  # noqa: PLC0415 - its first call needs the command line as it is
 
     setproctitle.setproctitle("manta: fork server")
-    number, parent, modules = (*arguments, "")[:3]
+    is_shared = kind == OF_ALL_JOBS
     listener = socket.socket(fileno=int(number))
     gc.disable()
-    prepared((*imported.RAY, *imported.WORKERS))
+    if is_shared:
+        prepared(imported.RAY)
+        prepared(imported.others_of(imported.WORKERS))
+    else:
+        prepared((*imported.RAY, *imported.WORKERS))
     imported.title_by_library()
     # So that none of its children is left a zombie.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -222,5 +241,7 @@ def main(arguments: Sequence[str]) -> None:
     server.preload([each for each in modules.split(",") if each])
     forked = server.serve()
     if forked is not None:
+        if is_shared:
+            imported.forget_own()
         run_as_main(*forked)
     sys.exit(0)

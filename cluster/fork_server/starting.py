@@ -21,11 +21,18 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from cluster.fork_server import client_file
-from cluster.fork_server.requests import MARK, PYTHON_VARIABLE, SOCKET_VARIABLE
+from cluster.fork_server.requests import (
+    MARK,
+    OF_ALL_JOBS,
+    OF_ONE_SERVER,
+    PYTHON_VARIABLE,
+    SOCKET_VARIABLE,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +51,19 @@ _END_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.01
 
 
+@dataclass(frozen=True)
+class JoinedNode:
+    """A node of a Ray that is not this process's.
+
+    Attributes:
+        raylet: Its raylet's pid.
+        folder: Of the socket, which stays: there may be the client that the raylet starts.
+    """
+
+    raylet: int
+    folder: Path
+
+
 class ForkServer:
     """A fork server beside this process.
 
@@ -52,6 +72,7 @@ class ForkServer:
         is_forked: Whether the first one is forked off this process, which has imported Ray
             `of_no_job` and nothing that runs.
         preload: Modules it imports besides, separated by commas.
+        joined: The node that it is for; None for that of a Ray of this process.
 
     Raises:
         OSError: There is no client, or no process can be started.
@@ -63,14 +84,17 @@ class ForkServer:
         *,
         is_forked: bool = False,
         preload: str = "",
+        joined: JoinedNode | None = None,
     ) -> None:
         self._environment = environment
         self._preload = preload
-        self._folder = Path(tempfile.mkdtemp(prefix="manta-fork-"))
+        self._kind = OF_ONE_SERVER if joined is None else OF_ALL_JOBS
+        self._has_made_folder = joined is None
+        self._folder = new_folder() if joined is None else joined.folder
         (self._folder / MARK).touch()
         # Ray changes it once it runs; another fork server shall be like the first one.
         self._own = {**environment, **_WITHOUT_TELEMETRY, "SPT_NOENV": "1"}
-        self._own.update(_read_at_import())
+        self._own.update(_read_at_import(os.getpid() if joined is None else joined.raylet))
         self._process: subprocess.Popen[bytes] | Forked | None = None
         self._lock = threading.Lock()
         self._is_ended = False
@@ -90,17 +114,8 @@ class ForkServer:
     @contextlib.contextmanager
     def in_front_of_workers(self) -> Iterator[None]:
         """Have a Ray that is started here start the client where it would start Python."""
-        services = _services()
-        own = services.sys
-        services.sys = _Interpreter(own, str(self._client))
-        variables = {SOCKET_VARIABLE: str(self._folder / _SOCKET), PYTHON_VARIABLE: sys.executable}
-        self._environment.update(variables)
-        try:
+        with in_front_of_workers(self._client, self._folder, self._environment):
             yield
-        finally:
-            services.sys = own
-            for each in variables:
-                self._environment.pop(each, None)
 
     def look(self) -> bool:
         """Start another one if it was killed; tell whether it was.
@@ -125,7 +140,8 @@ class ForkServer:
                 self._process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(_END_TIMEOUT_S)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._has_made_folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, *, is_forked: bool = False) -> None:
         path = self._folder / _SOCKET
@@ -139,7 +155,8 @@ class ForkServer:
             self._process = subprocess.Popen(  # noqa: S603 - a module of ours
                 [
                     *(sys.executable, "-P", "-m", "cluster.fork_server"),
-                    *(str(listener.fileno()), str(os.getpid()), self._preload, _ROOM),
+                    *(str(listener.fileno()), str(os.getpid())),
+                    *(self._preload, self._kind, _ROOM),
                 ],
                 env=self._own,
                 stdin=subprocess.DEVNULL,
@@ -186,10 +203,39 @@ class Forked:
         return code
 
 
+def new_folder(beside: Path | None = None) -> Path:
+    """Make a folder for a socket, in another one or among the system's temporary ones."""
+    return Path(tempfile.mkdtemp(prefix="manta-fork-", dir=beside))
+
+
+@contextlib.contextmanager
+def in_front_of_workers(
+    client: Path, folder: Path, environment: MutableMapping[str, str]
+) -> Iterator[None]:
+    """Have a raylet that is started here start a client where it would start Python.
+
+    Args:
+        client: Its file.
+        folder: Of the fork server's socket.
+        environment: Which the raylet inherits.
+    """
+    services = _services()
+    own = services.sys
+    services.sys = _Interpreter(own, str(client))
+    variables = {SOCKET_VARIABLE: str(folder / _SOCKET), PYTHON_VARIABLE: sys.executable}
+    environment.update(variables)
+    try:
+        yield
+    finally:
+        services.sys = own
+        for each in variables:
+            environment.pop(each, None)
+
+
 @contextlib.contextmanager
 def of_no_job(environment: MutableMapping[str, str]) -> Iterator[None]:
     """Import Ray in this block, so that a process forked off this one belongs to no job yet."""
-    environment.update(_read_at_import())
+    environment.update(_read_at_import(os.getpid()))
     try:
         yield
     finally:
@@ -197,18 +243,18 @@ def of_no_job(environment: MutableMapping[str, str]) -> Iterator[None]:
             environment.pop(each, None)
 
 
-def _read_at_import() -> dict[str, str]:
-    """Return what Ray shall read: no job, and this process in the place of the raylet.
+def _read_at_import(raylet: int) -> dict[str, str]:
+    """Return what Ray shall read: no job, and the raylet that workers end with.
 
-    An embedded raylet ends with the process that has started it.
+    An embedded one ends with the process that has started it, and is not there yet.
     """
-    return dict(zip(_READ_AT_IMPORT, (_NO_JOB, str(os.getpid())), strict=True))
+    return dict(zip(_READ_AT_IMPORT, (_NO_JOB, str(raylet)), strict=True))
 
 
 def _forked(listener: socket.socket, preload: str) -> Forked:
     """Fork this process; the child serves and does not return."""
     parent = os.getpid()
-    variables = {**_WITHOUT_TELEMETRY, **_read_at_import()}
+    variables = {**_WITHOUT_TELEMETRY, **_read_at_import(parent)}
     # A collection would write into what both share.
     gc.collect()
     gc.freeze()
@@ -227,7 +273,7 @@ def _forked(listener: socket.socket, preload: str) -> Forked:
             del sys.path[0]
         from cluster.fork_server.serving import main  # noqa: PLC0415 - in the child alone
 
-        main([str(listener.detach()), str(parent), preload])
+        main(str(listener.detach()), str(parent), preload)
     except SystemExit as error:
         os._exit(error.code if isinstance(error.code, int) else 1)
     except BaseException:

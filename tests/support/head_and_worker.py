@@ -43,12 +43,18 @@ SETTINGS = {
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_failure_threshold": "4",
 }
-# Starts a server whose driver is on the worker node: Ray would choose the head of the machine.
-ON_WORKER = (
-    "import sys, ray; ray.init(address=sys.argv.pop(1), namespace='manta', log_to_driver=False,"
-    f" logging_level='ERROR', _node_ip_address='{WORKER_IP}');"
-    " from cluster.__main__ import main; sys.exit(main(sys.argv[1:]))"
-)
+
+
+def on_node(node_ip: str) -> str:
+    """Return a program that runs Manta, its driver on a node: Ray would choose the machine's."""
+    return (
+        "import sys, ray; ray.init(address=sys.argv.pop(1), namespace='manta',"
+        f" log_to_driver=False, logging_level='ERROR', _node_ip_address='{node_ip}');"
+        " from cluster.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    )
+
+
+ON_WORKER = on_node(WORKER_IP)
 
 
 class HeadAndWorker:

@@ -24,6 +24,7 @@ _SEVERAL_NODES = frozenset(
     {
         "test_cluster",
         "test_head_faults",
+        "test_joined_fork_server",
         "test_lanes_between_nodes",
         "test_nodes",
         "test_placement",

@@ -82,6 +82,10 @@ def test_a_script_stands_for_it_where_nothing_was_compiled(tmp_path: Path) -> No
     assert script.parent == tmp_path
     assert script.stat().st_mode & 0o777 == 0o700
     assert script.read_text().splitlines()[0] == f"#!{sys.executable} -IS"
+    # A raylet may be starting it.
+    before = script.stat()
+    assert client_file.made(tmp_path) == script
+    assert script.stat() == before
 
 
 @pytest.mark.usefixtures("nothing_compiled")

@@ -64,7 +64,7 @@ import socket, sys, threading
 from cluster.fork_server import imported, serving
 imported.WORKERS = ()
 threading.Thread(target=threading.Event().wait, name="another", daemon=True).start()
-serving.main([sys.argv[1], sys.argv[2]])
+serving.main(sys.argv[1], sys.argv[2])
 """
 
 

@@ -14,7 +14,7 @@ import pytest
 from ray._private import services
 
 from cluster.fork_server import starting
-from cluster.fork_server.requests import PYTHON_VARIABLE, SOCKET_VARIABLE
+from cluster.fork_server.requests import OF_ONE_SERVER, PYTHON_VARIABLE, SOCKET_VARIABLE
 from cluster.fork_server.starting import ForkServer
 
 
@@ -58,8 +58,8 @@ def test_it_gets_a_socket_its_parent_and_an_environment_of_no_job(
     assert int(command[4]) > 2
     assert command[5] == str(os.getpid())
     # Room for the titles of the processes that it forks.
-    assert command[6] == ""
-    assert len(command[7]) >= 400
+    assert command[6:8] == ["", OF_ONE_SERVER]
+    assert len(command[8]) >= 400
     assert environment["SAID"] == "1"
     assert environment["RAY_JOB_ID"] == "ffffffff"
     assert environment["RAY_RAYLET_PID"] == str(os.getpid())

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fork server of a node that `ray start` starts, as in KubeRay's pods.
 
-With ``RAY_START_HOOK=cluster.fork_server.joined.begin`` in its environment `ray start` calls
+With ``RAY_START_HOOK=manta.fork_server.begin`` in its environment `ray start` calls
 `begin` before it starts anything. The raylet is then started so that it begins workers by way of
 the client, and beside it a process that watches it: ``python -m cluster.fork_server.joined RAYLET
 FOLDER``. That starts the fork server, another one where it was killed, and ends it with the raylet.

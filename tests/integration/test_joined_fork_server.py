@@ -23,7 +23,7 @@ from tests.support.server import ROOT, RunningServer
 
 HOOK = {
     "PYTHONPATH": str(ROOT),
-    "RAY_START_HOOK": "cluster.fork_server.joined.begin",
+    "RAY_START_HOOK": "manta.fork_server.begin",
     # Of the standard library; nothing else imports it.
     "MANTA_FORK_SERVER_PRELOAD": "colorsys",
 }

@@ -19,6 +19,7 @@ import psutil
 import pytest
 from ray._private import services as services_of_ray
 
+import manta.fork_server
 from cluster.fork_server import client_file, joined
 from cluster.fork_server.imported import OWN
 from cluster.fork_server.requests import PYTHON_VARIABLE, SOCKET_VARIABLE
@@ -277,3 +278,7 @@ def test_the_fork_server_of_a_raylet_that_has_ended_already_does_not_begin(tmp_p
     folder.mkdir()
     joined.watch(process.pid, folder, {})
     assert not folder.exists()
+
+
+def test_the_hook_that_documents_name_is_this_one() -> None:
+    assert manta.fork_server.begin is joined.begin

@@ -197,11 +197,11 @@ class Ingress:
 
     def _capture(self, settings: IngressSettings) -> RunningCaptures | None:
         """Have answers name what they were made by, and requests kept, as far as that is asked."""
-        self._plane.always_names_origin = settings.answer_provenance
+        self._plane.stages.always_names_origin = settings.answer_provenance
         if not settings.capture_config:
             return None
         captures = make_captures(settings.capture_config, settings.restricted_headers)
-        self._plane.captures = captures.captures
+        self._plane.stages.captures = captures.captures
         return captures
 
     def _tell_of_callers(self, controller: ControllerLink) -> None:

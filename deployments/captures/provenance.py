@@ -8,11 +8,8 @@ What is told are parameters of each response, so it is the same over every proto
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 from backends.api.request import InferenceRequest, InferenceResponse
-from deployments.contracts.sinks import ResponseSink
-from deployments.tracing.passing_sink import PassingSink
+from deployments.tracing.passing_sink import Observer
 
 ASKED_BY: Final = "manta_provenance"
 VERSION: Final = "manta_model_version"
@@ -26,12 +23,10 @@ def is_asked(request: InferenceRequest) -> bool:
     return bool(parameters) and ASKED_BY in parameters and bool(parameters.pop(ASKED_BY))
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class ProvenanceSink(PassingSink):
+class Provenance(Observer):
     """Adds to each response who made it.
 
     Args:
-        sink: Takes the outcomes.
         version: Version of the model, as text.
         digest: Of what it was loaded from; empty when that is not known, as of an ensemble.
         arm: Of a rollout; empty without one.
@@ -39,15 +34,12 @@ class ProvenanceSink(PassingSink):
 
     __slots__ = ("_told",)
 
-    def __init__(self, sink: ResponseSink, version: str, digest: str, arm: str) -> None:
-        super().__init__(sink)
+    def __init__(self, version: str, digest: str, arm: str) -> None:
         self._told: dict[str, str] = {
             key: value for key, value in ((VERSION, version), (DIGEST, digest), (ARM, arm)) if value
         }
 
-    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
-        """Add it to a response and pass that on."""
-        if response is not None:
-            # Cached answers are shared: theirs stays as it is.
-            response.parameters = {**response.parameters, **self._told}
-        self.sink.respond(response, final=final)
+    def responded(self, response: InferenceResponse, *, final: bool) -> None:
+        """Add it to a response."""
+        # Cached answers are shared: theirs stays as it is.
+        response.parameters = {**response.parameters, **self._told}

@@ -19,29 +19,20 @@ from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
-from deployments.admission.gate import AdmissionGate
-from deployments.captures.capturing import Captures
-from deployments.captures.provenance import ProvenanceSink, is_asked
 from deployments.contracts.control import ClusterControl, RepositoryControl, RolloutControl
 from deployments.contracts.routing_table import ModelReadyState, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.data_plane.admitted_sink import admitted
+from deployments.data_plane.call import Call
 from deployments.data_plane.metrics_page import MetricsPage
 from deployments.data_plane.rollout_door import Headers, RolloutDoor
 from deployments.data_plane.settings_plane import SettingsPlane
+from deployments.data_plane.stages import Stages
 from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
-from deployments.data_plane.using_sink import UsingSink
 from deployments.metrics.statistics_json import to_json as statistics_json
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
 from deployments.shared_memory.objects import RegionMemory
-from deployments.shared_memory.regions import (
-    RegionSink,
-    leave_in_regions,
-    locate_regions,
-    look_at_inputs,
-    region_names,
-)
+from deployments.shared_memory.regions import RegionSink, leave_in_regions
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.tracer import Tracer
 
@@ -93,8 +84,7 @@ class DataPlane:
         has_started: Whether the start-up models were attempted; once true it stays so.
         draining: Whether readiness is withdrawn; requests are still served.
         exiting: Whether requests are refused.
-        captures: Keeps some of the requests; None when none is kept.
-        always_names_origin: ``--answer-provenance``.
+        stages: What surrounds requests.
     """
 
     def __init__(
@@ -119,8 +109,6 @@ class DataPlane:
         self.has_started = False
         self.draining = False
         self.exiting = False
-        self.captures: Captures | None = None
-        self.always_names_origin = False
         self._server_id = server_id
         self._strict_readiness = strict_readiness
         self._router = router
@@ -136,6 +124,7 @@ class DataPlane:
             allow_client_memory=allow_client_memory,
             cuda=self._memory.cuda,
         )
+        self.stages = Stages(router, self.settings, self._memory)
 
     def server_live(self) -> bool:
         """Whether the server runs."""
@@ -297,72 +286,32 @@ class DataPlane:
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
-            UnavailableError: The model is overloaded and the request not admitted.
+            TritonError: A stage refuses it.
         """
         arm = ""
         if self._with_rollouts:
             rollout = model.rollout
             model, sink = self._door.enter(model, request, sink, headers, tenant)
             arm = "" if rollout is None else rollout.arm_of(model.version)
-        if self.always_names_origin or request.parameters:
-            sink = self._naming(model, request, sink, arm)
-        if self.captures is not None:
-            sink = self.captures.watch(model, request, sink, model.digest, arm, tenant)
-        gate = model.admission
-        if gate is not None:
-            return self._infer_admitted(model, gate, request, sink)
-        if request.regions is not None:
-            return self._infer_in_regions(model, request, sink)
+        on = self.stages.of(model, request)
+        if on:
+            call = Call(model, request, sink, headers, tenant)
+            call.arm = arm
+            return call.start(on, self._send)
         model.checker.check(request)
         return self._router.submit(model, request, sink)
 
-    def _naming(
-        self, model: ServedModel, request: InferenceRequest, sink: ResponseSink, arm: str
-    ) -> ResponseSink:
-        """Return a sink that names the version which answers, where that is asked for."""
-        if is_asked(request) or self.always_names_origin:
-            return ProvenanceSink(sink, model.version_text, model.digest, arm)
-        return sink
-
-    def _infer_admitted(
-        self,
-        model: ServedModel,
-        gate: AdmissionGate,
-        request: InferenceRequest,
-        sink: ResponseSink,
-    ) -> Inflight:
-        """Send a request on that the gate of its model lets in."""
-        sink = admitted(gate, request, sink, self._router.admissions.clock_ns)
-        try:
-            if request.regions is not None:
-                return self._infer_in_regions(model, request, sink)
-            model.checker.check(request)
+    def _send(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
+        """Check a request and hand it to the router."""
+        model.checker.check(request)
+        regions = request.regions
+        if regions is None:
             return self._router.submit(model, request, sink)
-        except Exception:
-            gate.leave()
-            raise
-
-    def _infer_in_regions(
-        self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
-    ) -> Inflight:
-        """Send a request on whose tensors lie in clients' shared memory."""
-        names = region_names(request)
-        regions = self.settings.known_regions()
-        copied_bytes = locate_regions(request, regions, node_id=self._router.node_id)
-        uses = self.settings.uses
-        uses.begin(names, copied_bytes)
-        try:
-            look_at_inputs(request, self._memory, runs_here=model.ensemble is not None)
-            model.checker.check(request)
-            using = UsingSink(sink, uses, names, copied_bytes)
-            if model.ensemble is None:
-                leave_in_regions(request)
-                return self._router.submit_local(model, request, using)
-            wanted, request.regions = request.regions or {}, None
-            return self._router.submit(model, request, RegionSink(using, wanted, self._memory))
-        except Exception:
-            uses.end(names, copied_bytes)
-            raise
+        if model.ensemble is not None:
+            request.regions = None
+            return self._router.submit(model, request, RegionSink(sink, regions, self._memory))
+        leave_in_regions(request)
+        return self._router.submit_local(model, request, sink)
 
     def forget_regions(self, sources: Collection[str]) -> None:
         """Drop what is kept of clients' shared memory but that of ``sources``."""

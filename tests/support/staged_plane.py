@@ -124,10 +124,10 @@ class StagedPlane:
             tracer=self.tracer,
         )
         if "provenance" in self.features:
-            self.plane.always_names_origin = True
+            self.plane.stages.always_names_origin = True
         if "captures" in self.features:
             rules = read_rules({"store": "x", "captures": [{"models": ["m"]}]})
-            self.plane.captures = Captures(
+            self.plane.stages.captures = Captures(
                 rules, self.records, lambda: 0.0, lambda: 0, self.records.new_id
             )
         rows = {"blue": {"requests_per_s": MAX_REQUESTS, "burst": MAX_REQUESTS}}

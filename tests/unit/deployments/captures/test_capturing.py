@@ -1,36 +1,17 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
-from backends.api.errors import TritonError, UnavailableError
+from backends.api.errors import UnavailableError
 from backends.api.request import InferenceRequest, InferenceResponse, tensor_from_numpy
 from deployments.captures import provenance
 from deployments.captures.capturing import Captures
 from deployments.captures.records import CaptureRecord
 from deployments.captures.rules import read_rules
-
-
-@dataclass
-class Sink:
-    """Notes what reaches it."""
-
-    heard: list[Any] = field(default_factory=list)
-
-    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
-        self.heard.append((response, final))
-
-    def fail(self, error: TritonError, *, final: bool = True) -> None:
-        self.heard.append((error, final))
-
-
-@dataclass
-class Model:
-    name: str = "m"
-    version_text: str = "2"
+from deployments.tracing.passing_sink import Observer
 
 
 class Queue:
@@ -54,6 +35,21 @@ def _captures(queue: Queue, clock: Clock, **rule: Any) -> Captures:
     return Captures(rules, queue, lambda: 5.0, clock, lambda: "id")
 
 
+def _watched(captures: Captures, *who: str) -> Observer:
+    observer = captures.watch("m", "2", _request(), *who)
+    assert observer is not None
+    return observer
+
+
+def _answer(observer: Observer) -> None:
+    observer.responded(_response(), final=True)
+    observer.ended(None, is_refusal=False)
+
+
+def _fail(observer: Observer, text: str = "no") -> None:
+    observer.ended(UnavailableError(text), is_refusal=False)
+
+
 def _request() -> InferenceRequest:
     return InferenceRequest("m", inputs=[tensor_from_numpy("X", np.zeros(2, np.int32))])
 
@@ -62,13 +58,11 @@ def _response() -> InferenceResponse:
     return InferenceResponse("m", "2", outputs=[tensor_from_numpy("Y", np.ones(2, np.int32))])
 
 
-def test_request_and_answer_are_kept_and_passed_on() -> None:
-    queue, clock, sink = Queue(), Clock(), Sink()
-    watched = _captures(queue, clock).watch(Model(), _request(), sink, "digest", "arm")
+def test_request_and_answer_are_kept() -> None:
+    queue, clock = Queue(), Clock()
+    observer = _watched(_captures(queue, clock), "digest", "arm")
     clock.now_ns = 3_000_000
-    response = _response()
-    watched.respond(response, final=True)
-    assert sink.heard == [(response, True)]
+    _answer(observer)
     [record] = queue.records
     assert (record.version, record.digest, record.arm) == ("2", "digest", "arm")
     assert (record.outcome, record.latency_us) == ("ok", 3000)
@@ -77,17 +71,14 @@ def test_request_and_answer_are_kept_and_passed_on() -> None:
     assert len(record.responses) == 1
 
 
-def test_a_model_that_no_rule_has_keeps_its_own_sink() -> None:
-    sink = Sink()
-    captures = _captures(Queue(), Clock())
-    assert captures.watch(Model("other"), _request(), sink) is sink
+def test_a_model_that_no_rule_has_is_not_observed() -> None:
+    assert _captures(Queue(), Clock()).watch("other", "1", _request()) is None
 
 
-def test_a_request_that_is_not_sampled_keeps_its_own_sink() -> None:
-    sink = Sink()
+def test_a_request_that_is_not_sampled_is_not_observed() -> None:
     captures = _captures(Queue(), Clock(), fraction=0.5)
-    watched = [captures.watch(Model(), _request(), sink) for _ in range(10)]
-    assert sum(each is not sink for each in watched) == 5
+    watched = [captures.watch("m", "2", _request()) for _ in range(10)]
+    assert sum(each is not None for each in watched) == 5
 
 
 @pytest.mark.parametrize(
@@ -95,46 +86,41 @@ def test_a_request_that_is_not_sampled_keeps_its_own_sink() -> None:
     [("all", ["ok", "Unavailable"]), ("answered", ["ok"]), ("failed", ["Unavailable"])],
 )
 def test_outcomes_choose_what_is_kept(outcomes: str, kept: list[str]) -> None:
-    queue, sink = Queue(), Sink()
+    queue = Queue()
     captures = _captures(queue, Clock(), outcomes=outcomes)
-    captures.watch(Model(), _request(), sink).respond(_response(), final=True)
-    captures.watch(Model(), _request(), sink).fail(UnavailableError("no"))
+    _answer(_watched(captures))
+    _fail(_watched(captures))
     assert [each.outcome for each in queue.records] == kept
-    assert len(sink.heard) == 2
 
 
 def test_halves_that_are_not_wanted_are_not_kept() -> None:
     queue = Queue()
-    captures = _captures(queue, Clock(), parts=["response"])
-    captures.watch(Model(), _request(), Sink()).respond(_response(), final=True)
+    _answer(_watched(_captures(queue, Clock(), parts=["response"])))
     assert queue.records[0].request is None
     assert queue.records[0].responses
 
 
 def test_with_redaction_texts_of_errors_are_not_kept() -> None:
     queue = Queue()
-    captures = _captures(queue, Clock(), redact={"inputs": ["X"]})
-    captures.watch(Model(), _request(), Sink()).fail(UnavailableError("value 17 is bad"))
+    _fail(_watched(_captures(queue, Clock(), redact={"inputs": ["X"]})), "value 17 is bad")
     assert (queue.records[0].outcome, queue.records[0].message) == ("Unavailable", "")
 
 
 def test_a_stream_is_one_record() -> None:
-    queue, sink = Queue(), Sink()
-    watched = _captures(queue, Clock()).watch(Model(), _request(), sink)
-    watched.respond(_response(), final=False)
-    watched.respond(_response(), final=False)
+    queue = Queue()
+    observer = _watched(_captures(queue, Clock()))
+    observer.responded(_response(), final=False)
+    observer.responded(_response(), final=False)
     assert not queue.records
-    watched.respond(None, final=True)
+    observer.ended(None, is_refusal=False)
     assert len(queue.records[0].responses) == 2
-    assert len(sink.heard) == 3
 
 
 def test_an_answer_names_its_origin_and_a_shared_one_stays_as_it_is() -> None:
-    sink = Sink()
     shared = {"a": 1}
     response = InferenceResponse("m", "2", parameters=shared)
-    provenance.ProvenanceSink(sink, "2", "digest", "").respond(response, final=True)
-    assert sink.heard[0][0].parameters == {
+    provenance.Provenance("2", "digest", "").responded(response, final=True)
+    assert response.parameters == {
         "a": 1,
         provenance.VERSION: "2",
         provenance.DIGEST: "digest",

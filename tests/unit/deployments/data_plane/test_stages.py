@@ -43,7 +43,7 @@ _REFUSED = {
         "tenants": "ended 1",
         "rollouts": "begun",
         "provenance": "0 named",
-        "captures": "begun",
+        "captures": "Unavailable 0",
         "admission": "refused",
     },
     "regions": {
@@ -52,12 +52,12 @@ _REFUSED = {
         "tenants": "ended 1",
         "rollouts": "begun",
         "provenance": "0 named",
-        "captures": "begun",
+        "captures": "Not found 0",
         "admission": "even",
         "regions": "even",
     },
 }
-_REFUSED["check"] = _REFUSED["regions"]
+_REFUSED["check"] = _REFUSED["regions"] | {"captures": "Invalid argument 0"}
 
 
 async def _begun(here: StagedPlane):

@@ -22,9 +22,8 @@ from backends.config.pbtxt import to_json
 from deployments.contracts.control import ClusterControl, RepositoryControl, RolloutControl
 from deployments.contracts.routing_table import ModelReadyState, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.data_plane.call import Call
+from deployments.data_plane.call import Call, Headers
 from deployments.data_plane.metrics_page import MetricsPage
-from deployments.data_plane.rollout_door import Headers, RolloutDoor
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.data_plane.stages import Stages
 from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
@@ -113,9 +112,6 @@ class DataPlane:
         self._strict_readiness = strict_readiness
         self._router = router
         self._memory = RegionMemory()
-        # Always the same mapping; empty without rollouts.
-        self._with_rollouts = router.arms.rollouts
-        self._door = RolloutDoor(router.arms)
         self.settings = SettingsPlane(
             lambda: router.table.settings,
             control,
@@ -288,16 +284,9 @@ class DataPlane:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
             TritonError: A stage refuses it.
         """
-        arm = ""
-        if self._with_rollouts:
-            rollout = model.rollout
-            model, sink = self._door.enter(model, request, sink, headers, tenant)
-            arm = "" if rollout is None else rollout.arm_of(model.version)
         on = self.stages.of(model, request)
         if on:
-            call = Call(model, request, sink, headers, tenant)
-            call.arm = arm
-            return call.start(on, self._send)
+            return Call(model, request, sink, headers, tenant).start(on, self._send)
         model.checker.check(request)
         return self._router.submit(model, request, sink)
 

@@ -11,6 +11,7 @@ from deployments.admission.gate import AdmissionGate
 from deployments.captures.capturing import Captures
 from deployments.captures.provenance import ASKED_BY, Provenance, is_asked
 from deployments.data_plane.call import Call, Stage
+from deployments.data_plane.rollout_stage import RolloutStage
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
@@ -26,7 +27,7 @@ class Stages:
     """Tells which stages a request passes.
 
     Args:
-        router: Has the gates of models.
+        router: Has rollouts and the gates of models.
         settings: Knows clients' regions of shared memory, and counts who uses them.
         memory: This process's access to them.
 
@@ -41,7 +42,10 @@ class Stages:
         self._router = router
         self._settings = settings
         self._memory = memory
+        # Always the same mapping; empty without rollouts.
+        self._with_rollouts = router.arms.rollouts
         # Bound once: requests share them.
+        self._rollouts: Stage = RolloutStage(router.arms).begin
         self._provenance: Stage = self._name_origin
         self._capturing: Stage = self._capture
         self._admission: Stage = self._admit
@@ -54,11 +58,14 @@ class Stages:
     ) -> list[Stage]:
         """Return the stages that a request passes, in order; none where nothing is on."""
         stages: list[Stage] = []
+        has_rollouts = bool(self._with_rollouts)
+        if has_rollouts:
+            stages.append(self._rollouts)
         if self.always_names_origin or ASKED_BY in request.parameters:
             stages.append(self._provenance)
         if self.captures is not None:
             stages.append(self._capturing)
-        if model.admission is not None:
+        if has_rollouts or model.admission is not None:
             stages.append(self._admission)
         if request.regions is not None:
             stages.append(self._regions)

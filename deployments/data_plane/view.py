@@ -24,8 +24,8 @@ from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.access.contracts import Rights, Role
 from deployments.contracts.control import RepositoryControl, RolloutControl
 from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.call import Headers
 from deployments.data_plane.face import Plane, PlaneModel, PlaneSettings, SlabSource
-from deployments.data_plane.rollout_door import Headers
 from deployments.data_plane.rollouts_view import CallerRollouts
 from deployments.data_plane.settings_view import CallerSettings
 from deployments.data_plane.view_checks import EVERY_MODEL, Checks, NoteAsked, note_nothing

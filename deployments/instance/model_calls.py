@@ -219,16 +219,16 @@ class _Call:
         request, router = self._request, started.router
         try:
             model = self._find(router, request)
-            found = model
-            if found.rollout is not None:
-                model = router.arms.choose(found, request)
+            rollout = model.rollout
+            if rollout is not None:
+                model = router.arms.choose(model, request)
             model.checker.check(request)
             request.model_version = model.version
             sink: ResponseSink = self._sink
             if request.trace is not None:
                 sink = started.recorder.call(model.version, request, sink)
-            if found.rollout is not None:
-                sink = router.arms.counted(found, model, sink)
+            if rollout is not None:
+                sink = rollout.counted(model.version, sink)
             self._inflight = router.submit(model, request, sink)
         except _UnreadError as unread:
             first_use = self._start_after(unread.first_use, started)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 
 from backends.api.errors import UnavailableError
 from backends.api.request import InferenceRequest
-from deployments.contracts.sinks import ResponseSink
-from deployments.routing.arm_sink import ArmSink
 from deployments.routing.mirror import Mirror
 from deployments.routing.mismatch_file import MismatchFile, default_folder
 from deployments.routing.model_rollout import ModelRollout
@@ -65,9 +63,3 @@ class Arms:
             )
         self._open_lanes(chosen)
         return chosen
-
-    def counted(self, model: ServedModel, chosen: ServedModel, sink: ResponseSink) -> ResponseSink:
-        """Return the sink of a request whose version `choose` has chosen; it counts the outcome."""
-        return (
-            sink if model.rollout is None else ArmSink(sink, model.rollout.counts(chosen.version))
-        )

@@ -8,11 +8,14 @@ from typing import Final
 
 from backends.api.request import InferenceRequest
 from deployments.contracts.arm_report import ArmReport
+from deployments.contracts.sinks import ResponseSink
 from deployments.rollouts.choice import SPACE, Chooser
 from deployments.rollouts.comparing import Tolerance
 from deployments.rollouts.encoding import decode_traffic
 from deployments.rollouts.spec import Source, Traffic
+from deployments.routing.arm_count import ArmCount
 from deployments.routing.shadow import Shadow
+from deployments.tracing.passing_sink import ObservedSink
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -99,6 +102,10 @@ class ModelRollout:
         if found is None:
             found = self._counts[version] = ArmReport(self._key, version)
         return found
+
+    def counted(self, version: int, sink: ResponseSink) -> ResponseSink:
+        """Return the sink of a request that a model makes, counted for the version it goes to."""
+        return ObservedSink(sink, [ArmCount(self.counts(version))])
 
     def take_counts(self) -> list[ArmReport]:
         """Return what versions have counted since the last call, and count anew."""

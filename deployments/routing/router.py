@@ -238,7 +238,7 @@ class Router:
         return self._served.keys.get(name, name)
 
     def _find_step(self, name: str, version: int) -> ServedStep:
-        return ServedStep(self.find(name, version), self.submit, self.arms)
+        return ServedStep(self.find(name, version), self.submit, self.arms.choose)
 
     def is_only_own(self, model: ServedModel) -> bool:
         """Whether this process is a model's only instance, so that nobody can be called."""

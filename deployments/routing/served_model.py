@@ -3,7 +3,6 @@
 """A ready version of a model, as codecs and router share it."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of
@@ -110,28 +109,22 @@ class ServedModel:
 Submit = Callable[[ServedModel, InferenceRequest, ResponseSink], Inflight]
 
 
-class Rollouts(Protocol):
-    """What chooses versions; a `deployments.routing.router.Router`."""
-
-    def choose(self, model: ServedModel, request: InferenceRequest) -> ServedModel:
-        """Return the version of a model with a rollout that answers a request."""
-
-    def counted(self, model: ServedModel, chosen: ServedModel, sink: ResponseSink) -> ResponseSink:
-        """Return the sink that counts the outcome for a version that was chosen."""
+# Returns the version of a model with a rollout that answers a request.
+Choose = Callable[[ServedModel, InferenceRequest], ServedModel]
 
 
 class ServedStep:
     """A ready version as a step of an ensemble: a `deployments.ensembles.ensemble.StepModel`."""
 
-    __slots__ = ("_check", "_model", "_rollouts", "_submit", "config", "name", "version")
+    __slots__ = ("_check", "_choose", "_model", "_submit", "config", "name", "version")
 
-    def __init__(self, model: ServedModel, submit: Submit, rollouts: Rollouts) -> None:
+    def __init__(self, model: ServedModel, submit: Submit, choose: Choose) -> None:
         self.name = model.name
         self.version = model.version
         self.config = model.config
         self._model = model
         self._check = model.checker.check
-        self._rollouts = rollouts
+        self._choose = choose
         self._submit = submit
 
     @property
@@ -141,14 +134,17 @@ class ServedStep:
 
     def start(self, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
         """Check a request and send it; everything that follows reaches the sink."""
-        if self._model.rollout is not None:
-            return self._start_chosen(request, sink)
+        rollout = self._model.rollout
+        if rollout is not None:
+            return self._start_chosen(rollout, request, sink)
         self._check(request)
         request.model_version = self.version
         return self._submit(self._model, request, sink)
 
-    def _start_chosen(self, request: InferenceRequest, sink: ResponseSink) -> Inflight:
-        model = self._rollouts.choose(self._model, request)
+    def _start_chosen(
+        self, rollout: ModelRollout, request: InferenceRequest, sink: ResponseSink
+    ) -> Inflight:
+        model = self._choose(self._model, request)
         model.checker.check(request)
         request.model_version = model.version
-        return self._submit(model, request, self._rollouts.counted(self._model, model, sink))
+        return self._submit(model, request, rollout.counted(model.version, sink))

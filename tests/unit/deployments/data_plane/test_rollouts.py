@@ -51,6 +51,7 @@ class Here:
         self.order: list[int] = []
         self.values = {1: 1, 2: 2}
         self.error: InternalError | None = None
+        self.is_stream = False
         self.instances: dict[int, Instance] = {}
         self._version = 1 << 40
 
@@ -62,6 +63,8 @@ class Here:
             return
         output = tensor_from_numpy("B", np.full(2, self.values[version], np.int32))
         response = InferenceResponse("m", str(version), asked.request.id, [output])
+        if self.is_stream:
+            asked.respond(response, final=False)
         asked.respond(response, final=True)
 
     def table(self, traffic: Traffic | None, **states: ModelReadyState) -> None:
@@ -255,6 +258,15 @@ async def test_a_shadow_gets_copies_whose_answers_are_compared(here: Here, tmp_p
     here.values[2] = 1
     await here.version()
     assert (await _mirrored(here, 1)).mismatches == 0
+
+
+async def test_a_stream_of_responses_is_not_compared(here: Here) -> None:
+    here.table(shadowed())
+    here.is_stream = True
+    await here.infer()
+    here.is_stream = False
+    await here.version()
+    assert (await _mirrored(here, 1)).mirrored == 1
 
 
 async def test_a_shadow_that_fails_is_counted_and_nobody_hears_of_it(here: Here) -> None:

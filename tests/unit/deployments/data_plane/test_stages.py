@@ -31,8 +31,8 @@ _FAILED = _ANSWERED | {
 }
 _CANCELLED = _FAILED | {"rollouts": "begun", "captures": "Cancelled 0"}
 _STREAMED = _ANSWERED | {"provenance": "3 named", "captures": "ok 3"}
-# By who refuses it: what those have seen that come before, and the one that refuses. What says
-# "begun" is a hole: of a version that refuses everything for overload its rollout counts nothing.
+# By who refuses it: what those have seen that come before, and the one that refuses. A version does
+# not answer for requests that are wrong. A trace that says "begun" is never written.
 _REFUSED = {
     "access": {"tracing": "begun", "access": "-"},
     "tenants": {"tracing": "begun", "access": "begun", "tenants": "refused"},
@@ -41,7 +41,7 @@ _REFUSED = {
         "tracing": "begun",
         "access": "begun",
         "tenants": "ended 1",
-        "rollouts": "begun",
+        "rollouts": "ended 1, failed 1",
         "provenance": "0 named",
         "captures": "Unavailable 0",
         "admission": "refused",

@@ -9,7 +9,8 @@ from typing import Final, Generic, TypeVar
 
 from deployments.access.contracts import ROLE_OF_CATEGORY, Guard, Peer, Rights, Role
 from deployments.data_plane.face import Plane
-from deployments.data_plane.view import CallerPlane, TenantDesk
+from deployments.data_plane.policy_tenants import PolicyTenants
+from deployments.data_plane.view import CallerPlane
 from deployments.data_plane.view_checks import NoteAsked
 from deployments.protocol.forwarded_headers import CREDENTIALS
 
@@ -35,7 +36,7 @@ class Access:
     """
 
     guard: Guard
-    tenants: TenantDesk | None = None
+    tenants: PolicyTenants | None = None
 
 
 class PerCaller(Generic[T]):

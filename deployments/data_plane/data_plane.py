@@ -9,7 +9,7 @@ Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
 """
 
 import re
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +22,7 @@ from backends.config.pbtxt import to_json
 from deployments.contracts.control import ClusterControl, RepositoryControl, RolloutControl
 from deployments.contracts.routing_table import ModelReadyState, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.data_plane.call import Call, Headers
+from deployments.data_plane.call import Call, Headers, Stage
 from deployments.data_plane.metrics_page import MetricsPage
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.data_plane.stages import Stages
@@ -270,6 +270,7 @@ class DataPlane:
         sink: ResponseSink,
         headers: Headers = (),
         tenant: str = "",
+        stages: Sequence[Stage] = (),
     ) -> Inflight:
         """Check a request and send it on; everything that follows reaches the sink.
 
@@ -279,12 +280,13 @@ class DataPlane:
             sink: Its sink.
             headers: Of HTTP, or metadata of gRPC; rollouts look at them.
             tenant: Of the caller, for rollouts and captures; empty for none.
+            stages: Those of the caller: access and tenants.
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
             TritonError: A stage refuses it.
         """
-        on = self.stages.of(model, request)
+        on = self.stages.of(model, request, stages)
         if on:
             return Call(model, request, sink, headers, tenant).start(on, self._send)
         model.checker.check(request)

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What transports see of the data plane; `deployments.data_plane.data_plane.DataPlane` has it."""
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
 from deployments.contracts.control import RepositoryControl, RolloutControl
 from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.call import Headers, Stage
 from deployments.settings.server_settings import LogSettings, Region, TraceSettings
 from deployments.tracing.tracer import Tracer
 
@@ -92,8 +93,9 @@ class Plane(Protocol):
         model: Any,
         request: InferenceRequest,
         sink: ResponseSink,
-        headers: Iterable[tuple[bytes, bytes]] = (),
+        headers: Headers = (),
         tenant: str = "",
+        stages: Sequence[Stage] = (),
     ) -> Inflight:
         """Check a request and send it on; everything that follows reaches the sink.
 
@@ -103,6 +105,7 @@ class Plane(Protocol):
             sink: Its sink.
             headers: Of HTTP, or metadata of gRPC; rollouts look at them.
             tenant: Of the caller; empty for none.
+            stages: Those of the caller.
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.

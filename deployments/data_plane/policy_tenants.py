@@ -14,7 +14,7 @@ from deployments.tenants.limits import read_tenants
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PolicyTenants:
-    """Implements `deployments.data_plane.view.TenantDesk`.
+    """Counts the requests of tenants, as the policy says.
 
     Args:
         read_rows: Returns the section ``tenants`` of the policy that holds, checked.

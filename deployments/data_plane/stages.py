@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages of an ingress, and the one order in which requests pass them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from backends.api.errors import TritonError
@@ -55,9 +55,16 @@ class Stages:
         self,
         model: ServedModel,
         request: InferenceRequest,
+        callers: Sequence[Stage],
     ) -> list[Stage]:
-        """Return the stages that a request passes, in order; none where nothing is on."""
+        """Return the stages that a request passes, in order; none where nothing is on.
+
+        Those of its caller, access and tenants, are ``callers``; the rest is as in
+        `DataPlane.infer`.
+        """
         stages: list[Stage] = []
+        if callers:
+            stages += callers
         has_rollouts = bool(self._with_rollouts)
         if has_rollouts:
             stages.append(self._rollouts)

@@ -14,8 +14,8 @@ A model's own calls, and the steps of an ensemble, never come here: they are the
 """
 
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
@@ -24,58 +24,20 @@ from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.access.contracts import Rights, Role
 from deployments.contracts.control import RepositoryControl, RolloutControl
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.data_plane.call import Headers
+from deployments.data_plane.call import Call, Headers, Stage
 from deployments.data_plane.face import Plane, PlaneModel, PlaneSettings, SlabSource
+from deployments.data_plane.policy_tenants import PolicyTenants
 from deployments.data_plane.rollouts_view import CallerRollouts
 from deployments.data_plane.settings_view import CallerSettings
 from deployments.data_plane.view_checks import EVERY_MODEL, Checks, NoteAsked, note_nothing
-from deployments.tracing.passing_sink import PassingSink
+from deployments.tenants.desk import Admission
+from deployments.tracing.passing_sink import Observer
 from deployments.tracing.tracer import Tracer
-
-__all__ = ["CallerPlane", "TenantDesk"]
 
 _ANY_MODEL: Final = ""
 # Names that are remembered as granted, and of what length.
 _NAMES_KEPT: Final = 256
 _NAME_KEPT_CHARS: Final = 256
-
-
-class Admission(Protocol):
-    """A request that a tenant may have; see `deployments.tenants.desk.Admission`."""
-
-    def mark(self, request: InferenceRequest) -> None:
-        """Have the request queue as the tenant's, and its answer tell what it took."""
-
-    def __call__(self, compute_ns: int = 0, queue_ns: int = 0) -> None:
-        """Count the request out, with what its answers told."""
-
-
-class TenantDesk(Protocol):
-    """Says whether a tenant may have one more request under way; see `deployments.tenants`.
-
-    Attributes:
-        is_needed: Whether there is a tenant with limits or a weight.
-    """
-
-    @property
-    def is_needed(self) -> bool: ...  # noqa: D102
-
-    def admit(self, tenant: str, model_key: str, size_bytes: int, now_s: float) -> Admission:
-        """Count a request in, or refuse it.
-
-        Args:
-            tenant: Whom it counts for; empty for none.
-            model_key: The model's key.
-            size_bytes: Of its input tensors.
-            now_s: The monotonic clock.
-
-        Returns:
-            What marks the request, and counts it out; to be called once, when its outcome is
-            decided.
-
-        Raises:
-            ResourceExhaustedError: The tenant has what it may have; the error says for how long.
-        """
 
 
 class CallerPlane:
@@ -99,7 +61,7 @@ class CallerPlane:
         self,
         plane: Plane,
         rights: Rights,
-        tenants: TenantDesk | None = None,
+        tenants: PolicyTenants | None = None,
         *,
         note: NoteAsked = note_nothing,
         now_s: Callable[[], float] = time.monotonic,
@@ -110,6 +72,9 @@ class CallerPlane:
         self._tenants = tenants
         self._tenant = rights.caller.tenant
         self._now_s = now_s
+        self._stages: list[Stage] = [self._allow]
+        if tenants is not None:
+            self._stages.append(self._count)
         # What was granted once is, as rights do not change.
         self._inferable: set[str] = set()
         self._repository = CallerRepository(plane.repository, checks)
@@ -249,31 +214,35 @@ class CallerPlane:
         sink: ResponseSink,
         headers: Headers = (),
         tenant: str = "",
+        stages: Sequence[Stage] = (),
     ) -> Inflight:
-        """Send on a request to what `resolve` returned, if the caller's tenant may have one more.
-
-        Reading and writing regions of shared memory needs the role for them, too.
+        """Send on a request to what `resolve` returned, by way of the caller's stages.
 
         Raises:
+            PermissionDeniedError: It lies in shared memory, and the caller lacks the role for that.
             ResourceExhaustedError: The tenant has what it may have.
             TritonError: As the plane of the process.
         """
-        del tenant  # The caller's own counts.
-        if request.regions is not None:
+        del tenant, stages  # The caller's own count.
+        own = self._tenant
+        return self._plane.infer(model, request, sink, headers, own, self._stages)
+
+    def _allow(self, call: Call) -> Observer | None:
+        """Require the role for shared memory where a request needs it; `resolve` asked the rest."""
+        if call.request.regions is not None:
             self._checks.require(Role.SHARED_MEMORY, _ANY_MODEL, "infer")
-        self._checks.note("infer", model.name, "allowed")
+        self._checks.note("infer", call.model.name, "allowed")
+        return None
+
+    def _count(self, call: Call) -> Observer | None:
+        """Count a request for the caller's tenant, if that may have one more."""
         if self._tenants is None:
-            return self._plane.infer(model, request, sink, headers, self._tenant)
-        key = getattr(model, "key", model.name)
-        size_bytes = sum(_size_bytes(each) for each in request.inputs)
+            return None
+        key = getattr(call.model, "key", call.model.name)
+        size_bytes = sum(_size_bytes(each) for each in call.request.inputs)
         admission = self._tenants.admit(self._tenant, key, size_bytes, self._now_s())
-        admission.mark(request)
-        admitted = TenantSink(sink, admission)
-        try:
-            return self._plane.infer(model, request, admitted, headers, self._tenant)
-        except BaseException:
-            admitted.release()
-            raise
+        admission.mark(call.request)
+        return _Counted(admission)
 
     # What is changed
 
@@ -338,38 +307,18 @@ def _size_bytes(tensor: Tensor) -> int:
     return tensor.data.nbytes if tensor.extent is None else tensor.extent.size_bytes
 
 
-class TenantSink(PassingSink):
-    """The sink of a request that counts for a tenant.
-
-    Args:
-        sink: Takes the outcomes.
-        release: Counts the request out.
-    """
+class _Counted(Observer):
+    """Counts a request out of its tenant's, with what its responses tell."""
 
     __slots__ = ("_compute_ns", "_queue_ns", "_release")
 
-    def __init__(self, sink: ResponseSink, release: Admission) -> None:
-        super().__init__(sink)
-        self._release: Admission | None = release
+    def __init__(self, release: Admission) -> None:
+        self._release = release
         self._compute_ns = self._queue_ns = 0
 
-    def release(self) -> None:
-        """Count the request out, once."""
-        release, self._release = self._release, None
-        if release is not None:
-            release(self._compute_ns, self._queue_ns)
+    def responded(self, response: InferenceResponse, *, final: bool) -> None:
+        self._compute_ns += response.share_ns
+        self._queue_ns += max(response.queue_ns, 0)
 
-    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
-        """Pass a response on; before the last one the request is counted out."""
-        if response is not None:
-            self._compute_ns += response.share_ns
-            self._queue_ns += max(response.queue_ns, 0)
-        if final:
-            self.release()
-        self.sink.respond(response, final=final)
-
-    def fail(self, error: TritonError, *, final: bool = True) -> None:
-        """Pass an error on; before the last one the request is counted out."""
-        if final:
-            self.release()
-        self.sink.fail(error, final=final)
+    def ended(self, error: TritonError | None, *, is_refusal: bool) -> None:
+        self._release(self._compute_ns, self._queue_ns)

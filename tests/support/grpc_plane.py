@@ -17,7 +17,8 @@ from backends.api.request import (
     tensor_as_numpy,
     tensor_from_numpy,
 )
-from deployments.contracts.sinks import ResponseSink
+from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.call import Call, Stage
 from deployments.routing.request_check import RequestChecker
 from deployments.shared_memory.objects import RegionMemory
 from deployments.shared_memory.regions import locate_regions, look_at_inputs, place_outputs
@@ -190,8 +191,12 @@ class FakePlane:
         sink: ResponseSink,
         headers: Any = (),
         tenant: str = "",
-    ) -> Job:
+        stages: Sequence[Stage] = (),
+    ) -> Inflight:
         self.headers = headers
+        return Call(model, request, sink, headers, tenant).start(stages, self._send)
+
+    def _send(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Job:
         if request.regions is not None:
             locate_regions(request, self.control.settings.regions)
             look_at_inputs(request, self.memory, runs_here=True)

@@ -5,7 +5,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -21,7 +21,8 @@ from backends.api.request import (
     tensor_as_numpy,
     tensor_from_numpy,
 )
-from deployments.contracts.sinks import ResponseSink
+from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.call import Call, Stage
 from deployments.http.kserve.application import HttpIngress
 from deployments.http.kserve.compression import Compression
 from deployments.http.server.host import HttpLimits
@@ -240,8 +241,12 @@ class FakePlane:
         sink: Any,
         headers: Any = (),
         tenant: str = "",
-    ) -> Pending:
+        stages: Sequence[Stage] = (),
+    ) -> Inflight:
         self.headers = headers
+        return Call(model, request, sink, headers, tenant).start(stages, self._send)
+
+    def _send(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Pending:
         if request.regions is not None:
             locate_regions(request, self.control.settings.regions)
             look_at_inputs(request, self.memory, runs_here=True)

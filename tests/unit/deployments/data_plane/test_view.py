@@ -21,7 +21,8 @@ from backends.api.request import InferenceRequest, InferenceResponse, tensor_fro
 from deployments.access.contracts import Role
 from deployments.contracts.control import RepositoryControl
 from deployments.data_plane.face import Plane, PlaneSettings
-from deployments.data_plane.view import CallerPlane, TenantSink
+from deployments.data_plane.policy_tenants import PolicyTenants
+from deployments.data_plane.view import CallerPlane
 from deployments.security.caller import ANONYMOUS
 from tests.support.http_plane import FakePlane
 from tests.support.key_guard import EVERYTHING, KeyRights, rights_of
@@ -200,12 +201,11 @@ async def test_a_request_in_shared_memory_needs_its_role_too() -> None:
         plane.infer(plane.resolve("simple"), _request(regions={}), Sink())
 
 
-class Desk:
+class Desk(PolicyTenants):
     """Counts what it admits, and is what it returns."""
 
-    is_needed = True
-
     def __init__(self) -> None:
+        super().__init__(dict, lambda: 1)
         self.told = (0, 0)
         self.admitted: list[tuple[str, str, int, float]] = []
         self.released = 0
@@ -252,23 +252,27 @@ async def test_a_request_that_is_refused_counts_no_more() -> None:
     assert (len(desk.admitted), desk.released) == (1, 1)
 
 
-def test_a_stream_of_responses_is_counted_out_once_with_the_last() -> None:
-    desk, sink = Desk(), []
+async def test_a_stream_of_responses_is_counted_out_once_with_the_last() -> None:
+    whole, desk, heard = FakePlane(), Desk(), []
+    whole.is_holding = True
 
-    class Passed:
+    class Port:
         def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
-            sink.append(("respond", final, desk.released))
+            heard.append(("respond", final, desk.released))
 
         def fail(self, error: TritonError, *, final: bool = True) -> None:
-            sink.append(("fail", final, desk.released))
+            heard.append(("fail", final, desk.released))
 
-    admitted = TenantSink(Passed(), desk)
-    admitted.respond(InferenceResponse("m", "1", share_ns=3, queue_ns=5), final=False)
-    admitted.fail(NotFoundError("no"), final=False)
-    admitted.respond(None, final=True)
-    admitted.release()
-    assert desk.told == (3, 5)
-    assert sink == [("respond", False, 0), ("fail", False, 0), ("respond", True, 1)]
+    plane = CallerPlane(whole, rights_of(*EVERYTHING), desk)
+    plane.infer(plane.resolve("simple"), _request(), Port())
+    counted = whole.pending[0].sink
+    counted.respond(InferenceResponse("m", "1", share_ns=3, queue_ns=5), final=False)
+    counted.fail(NotFoundError("no"), final=False)
+    counted.respond(InferenceResponse("m", "1", share_ns=3, queue_ns=-1), final=False)
+    counted.respond(InferenceResponse("m", "1", share_ns=3, queue_ns=5), final=False)
+    counted.respond(None, final=True)
+    assert desk.told == (9, 10)
+    assert [each[2] for each in heard] == [0, 0, 0, 0, 1]
     assert desk.released == 1
 
 

@@ -33,7 +33,7 @@ from deployments.routing.served_model import ServedModel
 from deployments.shared_memory.objects import RegionMemory
 from deployments.shared_memory.regions import RegionSink, leave_in_regions
 from deployments.slabs.pool import SlabPool
-from deployments.tracing.tracer import Tracer
+from deployments.tracing.tracer import Arrival, Tracer
 
 # The Triton release whose protocol behaviour is served; clients compare it, people read it.
 TRITON_VERSION: Final = "2.73.0"
@@ -120,7 +120,7 @@ class DataPlane:
             allow_client_memory=allow_client_memory,
             cuda=self._memory.cuda,
         )
-        self.stages = Stages(router, self.settings, self._memory)
+        self.stages = Stages(router, self.tracer, self.settings, self._memory)
 
     def server_live(self) -> bool:
         """Whether the server runs."""
@@ -270,6 +270,7 @@ class DataPlane:
         sink: ResponseSink,
         headers: Headers = (),
         tenant: str = "",
+        arrival: Arrival | None = None,
         stages: Sequence[Stage] = (),
     ) -> Inflight:
         """Check a request and send it on; everything that follows reaches the sink.
@@ -280,15 +281,16 @@ class DataPlane:
             sink: Its sink.
             headers: Of HTTP, or metadata of gRPC; rollouts look at them.
             tenant: Of the caller, for rollouts and captures; empty for none.
+            arrival: How it came; None unless `tracer` is on.
             stages: Those of the caller: access and tenants.
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
             TritonError: A stage refuses it.
         """
-        on = self.stages.of(model, request, stages)
+        on = self.stages.of(model, request, arrival, stages)
         if on:
-            return Call(model, request, sink, headers, tenant).start(on, self._send)
+            return Call(model, request, sink, headers, tenant, arrival).start(on, self._send)
         model.checker.check(request)
         return self._router.submit(model, request, sink)
 

@@ -11,7 +11,7 @@ from deployments.contracts.control import RepositoryControl, RolloutControl
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.call import Headers, Stage
 from deployments.settings.server_settings import LogSettings, Region, TraceSettings
-from deployments.tracing.tracer import Tracer
+from deployments.tracing.tracer import Arrival, Tracer
 
 
 class PlaneModel(Protocol):
@@ -95,6 +95,7 @@ class Plane(Protocol):
         sink: ResponseSink,
         headers: Headers = (),
         tenant: str = "",
+        arrival: Arrival | None = None,
         stages: Sequence[Stage] = (),
     ) -> Inflight:
         """Check a request and send it on; everything that follows reaches the sink.
@@ -105,6 +106,7 @@ class Plane(Protocol):
             sink: Its sink.
             headers: Of HTTP, or metadata of gRPC; rollouts look at them.
             tenant: Of the caller; empty for none.
+            arrival: How it came; None unless `tracer` is on.
             stages: Those of the caller.
 
         Raises:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of an ingress, and the one order in which requests pass them."""
+"""The stages of an ingress, and the one order in which requests pass them; why this one: ADR 26."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
@@ -19,6 +19,7 @@ from deployments.shared_memory.objects import RegionMemory
 from deployments.shared_memory.regions import locate_regions, look_at_inputs, region_names
 from deployments.shared_memory.uses import RegionUses
 from deployments.tracing.passing_sink import Observer
+from deployments.tracing.tracer import Arrival, ClientCall, Tracer
 
 _NS_PER_US: Final = 1000
 
@@ -28,6 +29,7 @@ class Stages:
 
     Args:
         router: Has rollouts and the gates of models.
+        tracer: Traces requests.
         settings: Knows clients' regions of shared memory, and counts who uses them.
         memory: This process's access to them.
 
@@ -36,15 +38,19 @@ class Stages:
         always_names_origin: ``--answer-provenance``.
     """
 
-    def __init__(self, router: Router, settings: SettingsPlane, memory: RegionMemory) -> None:
+    def __init__(
+        self, router: Router, tracer: Tracer, settings: SettingsPlane, memory: RegionMemory
+    ) -> None:
         self.captures: Captures | None = None
         self.always_names_origin = False
         self._router = router
+        self._tracer = tracer
         self._settings = settings
         self._memory = memory
         # Always the same mapping; empty without rollouts.
         self._with_rollouts = router.arms.rollouts
         # Bound once: requests share them.
+        self._tracing: Stage = self._trace
         self._rollouts: Stage = RolloutStage(router.arms).begin
         self._provenance: Stage = self._name_origin
         self._capturing: Stage = self._capture
@@ -55,14 +61,13 @@ class Stages:
         self,
         model: ServedModel,
         request: InferenceRequest,
+        arrival: Arrival | None,
         callers: Sequence[Stage],
     ) -> list[Stage]:
-        """Return the stages that a request passes, in order; none where nothing is on.
-
-        Those of its caller, access and tenants, are ``callers``; the rest is as in
-        `DataPlane.infer`.
-        """
+        """Return the stages that a request passes, in order; ``callers`` are access and tenants."""
         stages: list[Stage] = []
+        if arrival is not None:
+            stages.append(self._tracing)
         if callers:
             stages += callers
         has_rollouts = bool(self._with_rollouts)
@@ -77,6 +82,16 @@ class Stages:
         if request.regions is not None:
             stages.append(self._regions)
         return stages
+
+    def _trace(self, call: Call) -> Observer | None:
+        model, arrival = call.model, call.arrival
+        if arrival is None:
+            return None
+        sink = self._tracer.traced(model.name, model.version, call.request, call.sink, arrival)
+        if not isinstance(sink, ClientCall):
+            return None
+        call.sink = sink
+        return _Traced(sink)
 
     def _name_origin(self, call: Call) -> Observer | None:
         model: ServedModel = call.model
@@ -128,6 +143,19 @@ class Stages:
             uses.end(names, copied_bytes)
             raise
         return _Using(uses, names, copied_bytes)
+
+
+class _Traced(Observer):
+    """Ends the trace of a request of which its sink never hears."""
+
+    __slots__ = ("_sink",)
+
+    def __init__(self, sink: ClientCall) -> None:
+        self._sink = sink
+
+    def ended(self, error: TritonError | None, *, is_refusal: bool) -> None:
+        if is_refusal:
+            self._sink.refused()
 
 
 class _Admitted(Observer):

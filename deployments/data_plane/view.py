@@ -32,7 +32,7 @@ from deployments.data_plane.settings_view import CallerSettings
 from deployments.data_plane.view_checks import EVERY_MODEL, Checks, NoteAsked, note_nothing
 from deployments.tenants.desk import Admission
 from deployments.tracing.passing_sink import Observer
-from deployments.tracing.tracer import Tracer
+from deployments.tracing.tracer import Arrival, Tracer
 
 _ANY_MODEL: Final = ""
 # Names that are remembered as granted, and of what length.
@@ -214,6 +214,7 @@ class CallerPlane:
         sink: ResponseSink,
         headers: Headers = (),
         tenant: str = "",
+        arrival: Arrival | None = None,
         stages: Sequence[Stage] = (),
     ) -> Inflight:
         """Send on a request to what `resolve` returned, by way of the caller's stages.
@@ -225,7 +226,7 @@ class CallerPlane:
         """
         del tenant, stages  # The caller's own count.
         own = self._tenant
-        return self._plane.infer(model, request, sink, headers, own, self._stages)
+        return self._plane.infer(model, request, sink, headers, own, arrival, self._stages)
 
     def _allow(self, call: Call) -> Observer | None:
         """Require the role for shared memory where a request needs it; `resolve` asked the rest."""

@@ -106,7 +106,7 @@ class TraceWriter(Protocol):
         """Write everything."""
 
 
-class _ClientCall(TracedCall):
+class ClientCall(TracedCall):
     """The sink of a client's traced request: notes the sending too, and ends the trace."""
 
     __slots__ = ("_front", "_trace", "_tracer")
@@ -146,6 +146,11 @@ class _ClientCall(TracedCall):
         self._note(self._front.send_end)
         if final:
             self._tracer.finished(self._trace)
+
+    def refused(self) -> None:
+        """Note the end of a request that was not sent on, and end the trace."""
+        self._take(None, final=True)
+        self._tracer.finished(self._trace)
 
     def _note(self, name: str) -> None:
         self._trace.front.append((name, self._clock_ns()))
@@ -253,7 +258,7 @@ class Tracer:
         record = self.recorder.record(
             model_name, model_version, request.id, has_span=bool(trace.trace_id)
         )
-        return _ClientCall(self, trace, record, request, sink, arrival)
+        return ClientCall(self, trace, record, request, sink, arrival)
 
     def finished(self, trace: Trace) -> None:
         """Hand a trace to the writer."""

@@ -31,7 +31,7 @@ from deployments.routing.request_check import RequestChecker
 from deployments.shared_memory.objects import RegionMemory
 from deployments.shared_memory.regions import locate_regions, look_at_inputs, place_outputs
 from deployments.supervision.memory_budget import MemoryBudget
-from deployments.tracing.tracer import Tracer
+from deployments.tracing.tracer import Arrival, Tracer
 from tests.support.fake_rollouts import FakeRollouts
 from tests.support.settings_control import MemoryControl, settings_plane
 
@@ -241,10 +241,11 @@ class FakePlane:
         sink: Any,
         headers: Any = (),
         tenant: str = "",
+        arrival: Arrival | None = None,
         stages: Sequence[Stage] = (),
     ) -> Inflight:
-        self.headers = headers
-        return Call(model, request, sink, headers, tenant).start(stages, self._send)
+        self.headers, self.arrival = headers, arrival
+        return Call(model, request, sink, headers, tenant, arrival).start(stages, self._send)
 
     def _send(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Pending:
         if request.regions is not None:

@@ -171,11 +171,8 @@ class StagedPlane:
 
     def send(self, plane: Any, model: Any, asked: InferenceRequest, sink: Sink) -> Inflight:
         """Send a request as a port does."""
-        passed: Any = sink
-        if self.tracer.is_on:
-            arrival = Arrival(GRPC, 1, 2, ())
-            passed = self.tracer.traced(model.name, model.version, asked, sink, arrival)
-        inflight: Inflight = plane.infer(model, asked, passed, ())
+        arrival = Arrival(GRPC, 1, 2, ()) if self.tracer.is_on else None
+        inflight: Inflight = plane.infer(model, asked, sink, (), arrival=arrival)
         return inflight
 
     def asked(self) -> list[ServerRequest]:

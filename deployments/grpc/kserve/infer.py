@@ -118,18 +118,10 @@ class InferContext:
             )
         return request
 
-    def traced(
-        self,
-        model: PlaneModel,
-        request: InferenceRequest,
-        sink: ResponseSink,
-        began_ns: int,
-        received_ns: int,
-        metadata: Metadata,
-    ) -> ResponseSink:
-        """Return the sink a request goes with while tracing is on."""
-        arrival = Arrival(GRPC, began_ns or received_ns, received_ns, metadata)
-        return self.plane.tracer.traced(model.name, model.version, request, sink, arrival)
+    def arrival(self, began_ns: int, metadata: Metadata) -> Arrival:
+        """Return how a message comes that is waited for since then; 0 where that is not known."""
+        now_ns = self.plane.tracer.clock_ns()
+        return Arrival(GRPC, began_ns or now_ns, now_ns, metadata)
 
 
 class InferCall:
@@ -170,7 +162,7 @@ class InferCall:
             return
         context = self._context
         tracer = context.plane.tracer
-        received_ns = tracer.clock_ns() if tracer.is_on else 0
+        arrival = context.arrival(self._began_ns, self._metadata) if tracer.is_on else None
         try:
             decoded = context.decoder.decode(data)
             self._model = model = context.resolve(decoded)
@@ -178,12 +170,7 @@ class InferCall:
             request = context.build(decoded, model, self._metadata)
             request.deadline_us = self._reply.timeout_ns // _NS_PER_US
             self._classes = decoded.classes
-            sink: ResponseSink = self
-            if received_ns:
-                sink = context.traced(
-                    model, request, self, self._began_ns, received_ns, self._metadata
-                )
-            inflight = context.plane.infer(model, request, sink, self._metadata)
+            inflight = context.plane.infer(model, request, self, self._metadata, arrival=arrival)
             # Answered within `infer`, the call must not hold what `_end` has let go.
             if not self._ended:
                 self._inflight = inflight

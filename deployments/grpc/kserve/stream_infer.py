@@ -75,7 +75,7 @@ class StreamCall:
             return
         context = self._context
         tracer = context.plane.tracer
-        received_ns = tracer.clock_ns() if tracer.is_on else 0
+        arrival = context.arrival(self._waiting_ns, self._metadata) if tracer.is_on else None
         try:
             decoded = context.decoder.decode(data)
         except TritonError as error:
@@ -89,13 +89,11 @@ class StreamCall:
                 self._keep_order(request)
             request.model = model
             inference = context.build(decoded, model, self._metadata)
-            sink: ResponseSink = request
-            if received_ns:
-                waiting_ns, self._waiting_ns = self._waiting_ns, received_ns
-                sink = context.traced(
-                    model, inference, request, waiting_ns, received_ns, self._metadata
-                )
-            inflight = context.plane.infer(model, inference, sink, self._metadata)
+            if arrival is not None:
+                self._waiting_ns = arrival.received_ns
+            inflight = context.plane.infer(
+                model, inference, request, self._metadata, arrival=arrival
+            )
             # Answered within `infer`, the request must not hold what `closed` has let go.
             if request in self._open:
                 request.inflight = inflight

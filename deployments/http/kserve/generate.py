@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from backends.api.errors import InternalError, InvalidArgumentError, Phase, TritonError
 from backends.api.request import InferenceResponse
-from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.contracts.sinks import Inflight
 from deployments.data_plane.face import Plane, PlaneModel
 from deployments.http.codec.generate import (
     NOT_ONE_RESPONSE,
@@ -22,7 +22,7 @@ from deployments.http.codec.generate import (
 )
 from deployments.http.codec.json_text import error_body
 from deployments.http.codec.orca import load_report
-from deployments.http.kserve.infer import traced
+from deployments.http.kserve.infer import arrival_of
 from deployments.http.server.exchange import JSON, HttpExchange
 
 logger = logging.getLogger(__name__)
@@ -51,8 +51,7 @@ class GenerateRoute:
         Raises:
             TritonError: The request is wrong.
         """
-        tracer = self._plane.tracer
-        received_ns = tracer.clock_ns() if tracer.is_on else 0
+        arrival = arrival_of(exchange, self._plane.tracer)
         if exchange.head.content_encoding.lower() not in _UNENCODED:
             raise InvalidArgumentError(
                 "Unsupported content-encoding, only 'identity' is supported."
@@ -60,10 +59,7 @@ class GenerateRoute:
         request = decode_generate(bytes(exchange.body), model, self._max_input_bytes)
         exchange.body = b""
         sink = GenerateSink(exchange, model, _Events() if is_stream else _Single())
-        passed: ResponseSink = sink
-        if received_ns:
-            passed = traced(tracer, exchange, model, request, sink, received_ns)
-        inflight = self._plane.infer(model, request, passed, exchange.head.headers)
+        inflight = self._plane.infer(model, request, sink, exchange.head.headers, arrival=arrival)
         sink.started(inflight)
 
     async def start_reporting(

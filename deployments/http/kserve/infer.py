@@ -17,8 +17,7 @@ from backends.api.errors import (
     TritonError,
     UnsupportedError,
 )
-from backends.api.request import InferenceRequest, InferenceResponse
-from deployments.contracts.sinks import ResponseSink
+from backends.api.request import InferenceResponse
 from deployments.data_plane.face import Plane, PlaneModel
 from deployments.http.codec import content_coding
 from deployments.http.codec.infer_request import InferDecoder
@@ -86,8 +85,7 @@ class InferRoute:
             raise UnsupportedError(
                 "HTTP end point doesn't support models with decoupled transaction policy"
             )
-        tracer = self._plane.tracer
-        received_ns = tracer.clock_ns() if tracer.is_on else 0
+        arrival = arrival_of(exchange, self._plane.tracer)
         body = memoryview(exchange.body)
         encoding = exchange.head.content_encoding
         if encoding:
@@ -98,14 +96,14 @@ class InferRoute:
                 return None
             if plain is None:
                 return self._compression.decompressed(
-                    exchange, lambda plain: self._run(exchange, model, plain, received_ns)
+                    exchange, lambda plain: self._run(exchange, model, plain, arrival)
                 )
             body = plain
-        self._run(exchange, model, body, received_ns)
+        self._run(exchange, model, body, arrival)
         return None
 
     def _run(
-        self, exchange: HttpExchange, model: PlaneModel, body: memoryview, received_ns: int
+        self, exchange: HttpExchange, model: PlaneModel, body: memoryview, arrival: Arrival | None
     ) -> None:
         given = exchange.head.infer_header_length
         header_length = None if given is None else parse_header_length(given, body.nbytes)
@@ -119,13 +117,9 @@ class InferRoute:
                 decoded.request.deadline_us = exchange.head.timeout_ms * _US_PER_MS
             # From here the tensors alone keep the body.
             exchange.body = b""
-            sink: ResponseSink = InferSink(
-                exchange, model, decoded.outputs, self._encoder, self._compression
-            )
-            if received_ns:
-                tracer = self._plane.tracer
-                sink = traced(tracer, exchange, model, decoded.request, sink, received_ns)
-            inflight = self._plane.infer(model, decoded.request, sink, exchange.head.headers)
+            sink = InferSink(exchange, model, decoded.outputs, self._encoder, self._compression)
+            headers = exchange.head.headers
+            inflight = self._plane.infer(model, decoded.request, sink, headers, arrival=arrival)
             if not exchange.is_answered:
                 exchange.on_disconnect = inflight.cancel
         except TritonError as error:
@@ -211,18 +205,12 @@ class InferSink:
         exchange.reply(200, content_type, parts, size, extra)
 
 
-def traced(
-    tracer: Tracer,
-    exchange: HttpExchange,
-    model: PlaneModel,
-    request: InferenceRequest,
-    sink: ResponseSink,
-    received_ns: int,
-) -> ResponseSink:
-    """Return the sink a request goes with while tracing is on."""
-    head = exchange.head
-    arrival = Arrival(HTTP, exchange.began_ns or received_ns, received_ns, head.headers)
-    return tracer.traced(model.name, model.version, request, sink, arrival)
+def arrival_of(exchange: HttpExchange, tracer: Tracer) -> Arrival | None:
+    """Return how a request comes that is there now; None while tracing is off."""
+    if not tracer.is_on:
+        return None
+    now_ns = tracer.clock_ns()
+    return Arrival(HTTP, exchange.began_ns or now_ns, now_ns, exchange.head.headers)
 
 
 def _compressed(

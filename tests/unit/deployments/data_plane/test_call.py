@@ -10,8 +10,15 @@ from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.sinks import ResponseSink
 from deployments.data_plane.call import Call, Stage
+from deployments.data_plane.data_plane import DataPlane
+from deployments.routing.router import Router
+from deployments.routing.served_model import ServedModel
+from deployments.slabs.pool import SlabPool
 from deployments.tracing.passing_sink import Observer
-from tests.support.cluster_of_instances import request
+from deployments.tracing.tracer import GRPC, Arrival
+from tests.support.cluster_of_instances import request, table
+from tests.support.http_plane import Repository
+from tests.support.staged_plane import FEATURES, staged_plane
 
 Heard = list[tuple[Any, ...]]
 
@@ -161,3 +168,47 @@ def test_an_observer_that_raises_keeps_nobody_from_the_end(
 def test_where_no_stage_observes_a_request_it_is_sent_with_the_sink_of_its_port() -> None:
     (sink,) = start([], "silent").sinks
     assert isinstance(sink, Port)
+
+
+class Answering(Router):
+    """Notes the sinks that requests are sent with."""
+
+    def note_in(self, sinks: list[ResponseSink]) -> None:
+        self.sinks = sinks
+
+    def submit(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Going:
+        self.sinks.append(sink)
+        return Going()
+
+
+async def test_without_a_feature_the_router_gets_the_sink_of_the_port() -> None:
+    sinks: list[ResponseSink] = []
+    slabs = SlabPool(1 << 20)
+    router = Answering("node", b"secret", slabs)
+    router.note_in(sinks)
+    router.update(table())
+    plane = DataPlane("", router, slabs, Repository())
+    model, port = plane.resolve("m"), Port([])
+    assert plane.stages.of(model, request(), None, ()) == []
+    plane.infer(model, request(), port)
+    assert sinks == [port]
+    await router.close()
+
+
+async def test_the_order_of_the_stages_is_the_one_that_is_written_down() -> None:
+    async with staged_plane(*FEATURES) as here:
+        model = here.plane.resolve("m")
+        callers: list[Stage] = [Named("access", []), Named("tenants", [])]
+        asked = here.request(region="r")
+        stages = here.plane.stages.of(model, asked, Arrival(GRPC, 1, 2, ()), callers)
+        names = [getattr(stage, "name", "") or stage.__qualname__ for stage in stages]
+        assert names == [
+            "Stages._trace",
+            "access",
+            "tenants",
+            "RolloutStage.begin",
+            "Stages._name_origin",
+            "Stages._capture",
+            "Stages._admit",
+            "Stages._find_regions",
+        ]

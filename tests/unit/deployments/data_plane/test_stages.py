@@ -32,13 +32,13 @@ _FAILED = _ANSWERED | {
 _CANCELLED = _FAILED | {"rollouts": "begun", "captures": "Cancelled 0"}
 _STREAMED = _ANSWERED | {"provenance": "3 named", "captures": "ok 3"}
 # By who refuses it: what those have seen that come before, and the one that refuses. A version does
-# not answer for requests that are wrong. A trace that says "begun" is never written.
+# not answer for requests that are wrong.
 _REFUSED = {
-    "access": {"tracing": "begun", "access": "-"},
-    "tenants": {"tracing": "begun", "access": "begun", "tenants": "refused"},
-    "rollouts": {"tracing": "begun", "access": "begun", "tenants": "ended 1", "rollouts": "-"},
+    "access": {"tracing": "ended 1", "access": "-"},
+    "tenants": {"tracing": "ended 1", "access": "begun", "tenants": "refused"},
+    "rollouts": {"tracing": "ended 1", "access": "begun", "tenants": "ended 1", "rollouts": "-"},
     "admission": {
-        "tracing": "begun",
+        "tracing": "ended 1",
         "access": "begun",
         "tenants": "ended 1",
         "rollouts": "ended 1, failed 1",
@@ -47,7 +47,7 @@ _REFUSED = {
         "admission": "refused",
     },
     "regions": {
-        "tracing": "begun",
+        "tracing": "ended 1",
         "access": "begun",
         "tenants": "ended 1",
         "rollouts": "begun",

@@ -17,6 +17,7 @@ from backends.api.errors import (
 )
 from deployments.grpc.kserve.reflection import REFLECTION_PATHS
 from deployments.grpc.kserve.service import HEALTH_PATH, INFER_PATH, PATHS, STREAM_PATH, GrpcService
+from deployments.tracing.tracer import GRPC
 from tests.support.grpc_service import (
     ZEROS,
     RecordedReply,
@@ -278,3 +279,12 @@ async def test_shared_memory_is_disabled_and_has_no_regions(service, kind):
     status, details, _ = await ask(service, f"{kind}SharedMemoryRegister", register)
     assert status == 12
     assert details.startswith("Client shared memory is disabled.")
+
+
+async def test_the_plane_hears_how_a_request_came_while_tracing_is_on(service, plane):
+    await ask(service, "ModelInfer", infer_request())
+    assert plane.arrival is None
+    plane.tracer.is_on = True
+    await ask(service, "ModelInfer", infer_request())
+    assert plane.arrival.front is GRPC
+    assert 0 < plane.arrival.began_ns < plane.arrival.received_ns

@@ -9,6 +9,7 @@ from backends.api.errors import (
     UnavailableError,
 )
 from deployments.grpc.kserve.service import STREAM_PATH
+from deployments.tracing.tracer import GRPC
 from tests.support.grpc_service import RecordedReply, counted, infer_request
 
 # ModelStreamInfer
@@ -129,3 +130,18 @@ async def test_responses_after_the_final_one_are_dropped(service, plane):
         plane.jobs[0].respond(OUT=np.array([1], np.int32))
     plane.jobs[0].sink.fail(UnavailableError("late"))
     assert len(reply.messages) == 1
+
+
+async def test_the_plane_hears_how_a_request_came_while_tracing_is_on(service, plane):
+    open_stream(service, infer_request())
+    assert plane.arrival is None
+    plane.tracer.is_on = True
+    call, reply = open_stream(service, infer_request(), metadata=[(b"me", b"1")], half_close=False)
+    first = plane.arrival
+    assert (first.front, first.headers) == (GRPC, [(b"me", b"1")])
+    assert first.began_ns == first.received_ns
+    call.message(infer_request().SerializeToString())
+    # The second was waited for since the first was there.
+    assert first.received_ns == plane.arrival.began_ns < plane.arrival.received_ns
+    call.half_closed()
+    assert reply.status == 0

@@ -15,6 +15,7 @@ from backends.api.errors import Phase, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.http.kserve.infer import parse_header_length
+from deployments.tracing.tracer import HTTP
 from tests.support.http_plane import (
     binary_request,
     identity,
@@ -290,3 +291,20 @@ async def test_a_first_use_that_fails_is_answered_with_the_error_of_the_load() -
         answer = await (await here.connect()).call(post(INFER, simple_body()))
         assert (answer.status, answer.headers["retry-after"]) == (503, "4")
         assert answer.error == "failed to start model 'simple'"
+
+
+@pytest.mark.parametrize("path", [INFER, "/v2/models/id_int64/generate"])
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_the_plane_hears_how_a_request_came_while_tracing_is_on(
+    path: str, is_on: bool
+) -> None:
+    async with running() as here:
+        here.plane.tracer.is_on = is_on
+        body = simple_body() if path == INFER else {"INPUT0": [1]}
+        await (await here.connect()).call(post(path, body, ("X-Me: 1",)))
+        arrival = here.plane.arrival
+        assert (arrival is not None) is is_on
+        if arrival is not None:
+            assert arrival.front is HTTP
+            assert 0 < arrival.began_ns <= arrival.received_ns
+            assert (b"x-me", b"1") in [(name.lower(), value) for name, value in arrival.headers]

@@ -21,7 +21,7 @@ from backends.api.errors import (
 )
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.faults import end_with_fault, fault_of
-from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.contracts.sinks import Inflight
 from deployments.data_plane.face import Plane, PlaneModel
 from deployments.grpc.codec.request import DecodedRequest, RequestDecoder
 from deployments.grpc.codec.response import (

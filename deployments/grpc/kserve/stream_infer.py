@@ -17,7 +17,7 @@ from typing import Final
 from backends.api.errors import GRPC_STATUS, TritonError
 from backends.api.request import InferenceResponse
 from deployments.contracts.faults import fault_of
-from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.contracts.sinks import Inflight
 from deployments.data_plane.face import PlaneModel
 from deployments.grpc.codec.request import DecodedRequest
 from deployments.grpc.codec.response import (

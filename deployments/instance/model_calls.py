@@ -235,16 +235,16 @@ class _Call:
             started.tasks.spawn("first use of a model", first_use)
         except TritonError as error:
             self._sink.fail(self.failure(error.message))
-        except Exception as error:
-            end_with_fault(self._sink, error, self._what)
+        except Exception as fault:
+            end_with_fault(self._sink, fault, self._what)
 
     async def _start_after(self, first_use: Awaitable[None], started: "ModelRouter") -> None:
         try:
             await first_use
         except TritonError as error:
             self._sink.fail(self.failure(error.message))
-        except Exception as error:
-            end_with_fault(self._sink, error, self._what)
+        except Exception as fault:
+            end_with_fault(self._sink, fault, self._what)
         else:
             self.start(started)
 

@@ -69,11 +69,11 @@ class HeldQueue:
         holds: Holds,
     ) -> None:
         self._config = config
-        self._tickets = TicketMaker(config)
         self._name = config.name
         self._version = version
         self._epoch = epoch
         self._clock_ns = time.monotonic_ns
+        self._tickets = TicketMaker(config, self._clock_ns)
         self._loop = asyncio.get_running_loop()
         self._queue: PoolQueue[HeldTicket] = PoolQueue(make_pool_scheduler(config, holds))
         # Where requests cannot share a batch, waiting for others of the same tick gains nothing.
@@ -84,7 +84,7 @@ class HeldQueue:
         self._batches = GivenBatches(epoch)
         self._own = self._batches.own
         self._statistics = InstanceStatistics()
-        self._desk = LeaseDesk(self._queue, config.name, version, epoch, clock)
+        self._desk = LeaseDesk(self._queue, config.name, version, epoch, clock, self._clock_ns)
         # Tickets that are cancelled and lie in the queue until it comes to them.
         self._withdrawn_count = 0
         # Whether another router has ever had a ticket here.

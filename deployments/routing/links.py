@@ -25,6 +25,10 @@ _RECONNECT_FIRST_S: Final = 0.01
 _RECONNECT_MOST_S: Final = 1.0
 
 
+# An instance's name and incarnation; its endpoint and model version.
+_Key = tuple[str, str]
+_Wanted = tuple[InstanceEndpoint, tuple[str, int]]
+
 # What a lane calls when it ends: itself, and the requests that have no terminal outcome.
 OnLost = Callable[[LaneClient, list[LaneInflight]], None]
 
@@ -79,8 +83,8 @@ class LinkSet:
         self._heartbeat = heartbeat
         self._supervisor = Supervisor("links")
         self._is_checking = False
-        self._links: dict[tuple[str, str], Link] = {}
-        self._leaving: dict[tuple[str, str], Link] = {}
+        self._links: dict[_Key, Link] = {}
+        self._leaving: dict[_Key, Link] = {}
         # The open lanes, also those of links that are closed to new requests.
         self._lanes: dict[LaneClient, Link] = {}
 
@@ -91,8 +95,8 @@ class LinkSet:
     def sync(
         self,
         names: Collection[str],
-        wanted: Mapping[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]],
-        leaving: Collection[tuple[str, str]],
+        wanted: Mapping[_Key, _Wanted],
+        leaving: Mapping[_Key, _Wanted],
         pools: ModelPools,
     ) -> None:
         """Open the links to new instances of some models, then close those to others of theirs.
@@ -100,8 +104,9 @@ class LinkSet:
         Args:
             names: Keys of the models; links to instances of others stay as they are.
             wanted: Endpoint and model version, by the instance's name and incarnation.
-            leaving: Name and incarnation of instances that finish their last requests; links to
-                them stay open, for what they count, and are chosen no more.
+            leaving: The same of instances that finish their last requests; links to them stay
+                open, for what they count, and are chosen no more. Where there are sequences, which
+                go on there, links are opened, too.
             pools: Where the links of each model version are put; missing pools are made.
         """
         for pool in pools.of(names):
@@ -127,9 +132,29 @@ class LinkSet:
                 self._retire(link, is_leaving=key in leaving)
                 if link in link.pool.leaving:
                     self._leaving[key] = link
+        self._sync_leaving(names, leaving, pools)
+
+    def _sync_leaving(
+        self, names: Collection[str], leaving: Mapping[_Key, _Wanted], pools: ModelPools
+    ) -> None:
         for key, link in list(self._leaving.items()):
             if key not in leaving and link.pool.key[0] in names:
                 _forget(self._leaving.pop(key))
+        for endpoint, model_key in leaving.values():
+            pool = pools.get(model_key)
+            if pool is not None and (pool.is_used or not self._opens_on_demand):
+                self.open_leaving(pool, endpoint)
+
+    def open_leaving(self, pool: LinkPool, endpoint: InstanceEndpoint) -> None:
+        """Open a link to an instance that goes on with its sequences only, if there is none."""
+        key = (endpoint.name, endpoint.incarnation)
+        is_known = key in self._links or key in self._leaving
+        if is_known or pool.sequences is None or endpoint.incarnation == self._own_incarnation:
+            return
+        link = self._leaving[key] = self._new_link(pool, endpoint)
+        link.closed = True
+        pool.leaving.append(link)
+        pool.sequences.retire(link)
 
     def open_all(self, pool: LinkPool) -> None:
         """Open the links that wait for the first request."""
@@ -164,15 +189,19 @@ class LinkSet:
             self.check()
 
     def _open(self, pool: LinkPool, endpoint: InstanceEndpoint) -> None:
-        link = Link(endpoint, pool, is_local=endpoint.node_id == self._node_id)
+        link = self._new_link(pool, endpoint)
         self._links[_key(link)] = link
         pool.links.append(link)
+
+    def _new_link(self, pool: LinkPool, endpoint: InstanceEndpoint) -> Link:
+        link = Link(endpoint, pool, is_local=endpoint.node_id == self._node_id)
         self._start_connecting(link)
         if self._heartbeat is not None and not self._is_checking:
             # Not before: there may be no event loop where a router is made.
             self._is_checking = True
             period_s = self._heartbeat.timeout_s / SILENT_PERIODS
             self._supervisor.keep("check of the lanes", lambda: self._keep_checking(period_s))
+        return link
 
     def _retire(self, link: Link, *, is_leaving: bool) -> None:
         """Stop choosing a link; its lane closes when the last response has come.
@@ -182,26 +211,25 @@ class LinkSet:
         link.closed = True
         if link in link.pool.links:
             link.pool.links.remove(link)
-        lane = link.lane
-        if lane is None:
+        lane, sequences = link.lane, link.pool.sequences
+        if lane is None and not (is_leaving and sequences is not None):
             drop(link)
             return
         if lane in link.pool.lanes:
             link.pool.lanes.remove(lane)
         if is_leaving:
             link.pool.leaving.append(link)
-        sequences = link.pool.sequences
         if sequences is not None:
             sequences.retire(link)
         is_needed = self._node_pools.retired(link)
-        if not (is_needed or is_leaving or sequences is not None):
+        if lane is not None and not (is_needed or is_leaving or sequences is not None):
             lane.close_when_idle()
 
-    def _restore(self, pool: LinkPool, key: tuple[str, str]) -> bool:
+    def _restore(self, pool: LinkPool, key: _Key) -> bool:
         """Take up a link again whose instance had left the table: its sequences went on there."""
         retired = [] if pool.sequences is None else pool.sequences.retired
         link = next((each for each in retired if _key(each) == key), None)
-        if pool.sequences is None or link is None or link.lane is None:
+        if pool.sequences is None or link is None:
             return False
         link.closed = False
         self._links[key] = link
@@ -209,7 +237,8 @@ class LinkSet:
         if link in pool.leaving:
             pool.leaving.remove(link)
         pool.links.append(link)
-        pool.lanes.append(link.lane)
+        if link.lane is not None:
+            pool.lanes.append(link.lane)
         pool.sequences.restore(link)
         self._node_pools.restored(link)
         return True
@@ -221,7 +250,7 @@ class LinkSet:
     async def _keep_connecting(self, link: Link) -> None:
         backoff = Backoff(_RECONNECT_FIRST_S, _RECONNECT_MOST_S)
         level = logging.INFO
-        while not link.closed:
+        while True:
             try:
                 lane = await self._connect(
                     link, lambda lane, orphans: self._lost(link, lane, orphans)
@@ -240,12 +269,13 @@ class LinkSet:
 
     def _connected(self, link: Link, lane: LaneClient) -> None:
         link.task = None
-        if link.closed:
+        if link.closed and link not in link.pool.leaving:
             lane.close()
             return
         link.lane = lane
         self._lanes[lane] = link
-        link.pool.lanes.append(lane)
+        if not link.closed:
+            link.pool.lanes.append(lane)
         if link.pool.sequences is not None:
             link.pool.sequences.joined()
         self._node_pools.connected(link, lane)
@@ -274,7 +304,7 @@ async def _report(heartbeat: Heartbeat, endpoint: InstanceEndpoint, reason: str)
         logger.info("report of %s: %s", endpoint.name, error)
 
 
-def _key(link: Link) -> tuple[str, str]:
+def _key(link: Link) -> _Key:
     return link.endpoint.name, link.endpoint.incarnation
 
 
@@ -291,5 +321,10 @@ def _forget(link: Link) -> None:
     """Let go of an instance that has left; with sequences its end closes the lane."""
     if link in link.pool.leaving:
         link.pool.leaving.remove(link)
-    if link.lane is not None and link.pool.sequences is None:
+    sequences = link.pool.sequences
+    if link.lane is None and link.task is not None:
+        if sequences is not None:
+            sequences.lost(link)
+        drop(link)
+    elif link.lane is not None and sequences is None:
         link.lane.close_when_idle()

@@ -96,7 +96,7 @@ class NodePools:
             self.refresh(pool)
         for instance in list(self._links.values()):
             # Of instances that have left the table the sequences go on.
-            if instance.link.closed and instance.link.is_local:
+            if instance.link.is_local:
                 self._ask(instance)
 
     def follow(self, tickets: TicketQueues | None) -> None:
@@ -138,7 +138,8 @@ class NodePools:
         """Learn that the holder of another node is there, or gone; what is alone there has none."""
         for pool in self.all():
             links = [link for link in pool.links if link.endpoint.node_id == node_id]
-            if any(link.lane is None or link.lane.holder is not None for link in links):
+            is_known = any(link.lane is None or link.lane.holder is not None for link in links)
+            if is_known or (links and pool.sequences is not None):
                 self._queue_changed(pool)
 
     def all(self) -> list[LinkPool]:
@@ -157,18 +158,19 @@ class NodePools:
         if pool.config is None or not self._is_on:
             return
         local = [link for link in pool.links if link.is_local]
-        if not pool.is_pooled and len(local) + pool.has_own < 2:  # noqa: PLR2004
+        # Whoever gets a request of a sequence has to find it, so sequences always have a queue.
+        least = 2 if pool.sequences is None else 1
+        if not pool.is_pooled and len(local) + pool.has_own < least:
             return
         pool.is_pooled = True
         self._renew(pool)
         for link in local:
             instance = self._links.get(link)
             if instance is not None:
-                self._adopt_now(instance)
+                self._ask(instance)
         # One that was on its own and has left the table goes on with its sequences.
         for instance in self._retired(pool):
-            if not instance.is_parted:
-                self._ask(instance)
+            self._ask(instance)
         self._settle(pool)
 
     def _retired(self, pool: LinkPool) -> list[InstanceLink]:
@@ -243,10 +245,11 @@ class NodePools:
 
     def _has_heard(self, pool: LinkPool) -> bool:
         """Whether all instances of this node have told the queue here what runs there."""
-        instances = [self._links.get(link) for link in pool.links if link.is_local]
+        retired = () if pool.sequences is None else pool.sequences.retired
+        instances = [self._links.get(link) for link in (*pool.links, *retired) if link.is_local]
         return all(
             instance is not None and (instance.is_parted or instance.queue is pool.held)
-            for instance in (*instances, *self._retired(pool))
+            for instance in instances
         )
 
     def _end_gathering(self) -> None:
@@ -280,8 +283,8 @@ class NodePools:
         lane.events = instance
         if lane.holder is not None:
             self.told_of_holder(instance, lane.holder)
-        if link.is_local and link.pool.is_pooled:
-            self._adopt_now(instance)
+        if link.is_local:
+            self._ask(instance)
 
     def lost(self, link: Link) -> None:
         """Learn that an instance's lane has closed."""
@@ -344,13 +347,11 @@ class NodePools:
             for request in queue.clear():
                 self.send_again(request)
 
-    def _adopt_now(self, instance: InstanceLink) -> None:
-        if not instance.link.closed:
-            self._ask(instance)
-
     def _ask(self, instance: InstanceLink) -> None:
         adopt, pool = self._adopt, instance.link.pool
-        if adopt is None or not pool.is_pooled or instance.is_asked or instance.queue is not None:
+        if adopt is None or not pool.is_pooled or instance.is_parted:
+            return
+        if instance.is_asked or instance.queue is not None:
             return
         instance.is_asked = True
         instance.lane.adopt(adopt)
@@ -390,7 +391,7 @@ class NodePools:
             self.deposed()
         elif self._adopt is not None and message.epoch < self._adopt.epoch:
             instance.queue = None
-            self._adopt_now(instance)
+            self._ask(instance)
 
     def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
         """Send a request by way of the queue."""

@@ -19,7 +19,6 @@ from functools import partial
 from typing import Final
 
 from backends.api.errors import RequestCancelledError
-from deployments.lane.client import LaneInflight
 from deployments.pool_queue.messages import Lease, Load
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
@@ -98,7 +97,7 @@ class NodeRoutes:
             queue = self._pool.queue
             if not place.is_own:
                 # Its holder may have queues of other models only.
-                is_held = place.is_held
+                is_held = place.is_held or self._pool.sequences is not None
                 queue = self._remote_queue(place.node_id, self._pool) if is_held else None
             place.lead_to(queue)
             if place.is_awaited:
@@ -180,10 +179,7 @@ class NodeRoutes:
         return next(iter(fitting or links), None)
 
     def queue_at(self, link: Link) -> NodeQueue | None:
-        """Return the queue of a link's node; None when the instance is on its own."""
-        if link.is_on_its_own:
-            # It is asked to be adopted, at the most: whoever has its sequences asks itself.
-            return None
+        """Return the queue of a link's node, where sequences begin; None while it has none."""
         node_id = link.endpoint.node_id
         place = next((each for each in self._places if each.node_id == node_id), None)
         if place is not None:
@@ -197,14 +193,6 @@ class NodeRoutes:
         """Whether a link's node has no queue at present for what is to begin."""
         places = [each for each in self._places if each.node_id == link.endpoint.node_id]
         return not any(place.look() for place in places)
-
-    def start_at(self, link: Link, request: LaneInflight) -> bool:
-        """Send a request to a link's node, where its sequence is; return whether it was sent."""
-        queue = self.queue_at(link)
-        if queue is not None and isinstance(request, OwnRequest):
-            queue.start(request)
-            return True
-        return False
 
     # What nodes say
 

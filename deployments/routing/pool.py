@@ -98,10 +98,7 @@ class PoolRoutes(Protocol):
         """Whether a link's node has no queue at present for what is to begin."""
 
     def queue_at(self, link: Link) -> NodeQueue | None:
-        """Return the queue of a link's node; None when the instance is on its own."""
-
-    def start_at(self, link: Link, request: LaneInflight) -> bool:
-        """Send a request to a link's node, where its sequence is; return whether it was sent."""
+        """Return the queue of a link's node, where sequences begin; None while it has none."""
 
     def queues(self) -> "list[NodeQueue]":
         """Return the queues of the nodes that have one."""

@@ -144,13 +144,15 @@ class Router:
             return
         self._served.update(table, changed)
         wanted: dict[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]] = {}
-        leaving: set[tuple[str, str]] = set()
+        leaving: dict[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]] = {}
         for model in [table.models[name] for name in changed if name in table.models]:
             for entry in model.versions:
                 for endpoint in entry.instances:
                     key = (endpoint.name, endpoint.incarnation)
                     wanted[key] = (endpoint, (model.name, entry.version))
-                leaving.update((each.name, each.incarnation) for each in entry.leaving)
+                for endpoint in entry.leaving:
+                    key = (endpoint.name, endpoint.incarnation)
+                    leaving[key] = (endpoint, (model.name, entry.version))
         for pool in self._pools.of(changed):
             # Before its instances go: what they give back waits for their successors.
             self._waiting.follow(pool, table.served(*pool.key), waits_for(table, pool.key[0]))

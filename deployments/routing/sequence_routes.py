@@ -25,10 +25,9 @@ time, or when there are too many; the oldest go first.
 """
 
 import asyncio
-import hashlib
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from backends.api.errors import (
@@ -44,7 +43,8 @@ from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
-from deployments.routing.sequence_search import Answer, Refusals, search
+from deployments.routing.sequence_route import Route, choose, end_doubt, is_queued_at
+from deployments.routing.sequence_search import Refusals, search
 from deployments.supervision.supervisor import Supervisor
 
 _CorrelationId = int | str
@@ -55,36 +55,10 @@ _FORGET_AFTER_S: Final = 60.0
 # Requests of one model that wait, all together, until instances have said what they know.
 _MOST_WAITING = 1000
 _US_PER_S: Final = 1_000_000
-
-
-class _Route:
-    """One sequence: the instance that has it, or the requests that wait to know.
-
-    Attributes:
-        generation: The state of the pool it is known for.
-        link: The instance.
-        is_home: Whether the sequence would start there now, or over nodes goes on there.
-        is_remembered: Whether it may have become wrong, as nobody was asked just now.
-        used_s: When a request last took it.
-        awaits_queue: Whether it was asked for, and requests then found no queue there.
-        waiting: Requests that wait while instances are asked, and whether they need this node.
-        answers: What those said who were asked for it last.
-    """
-
-    __slots__ = (
-        "answers", "awaits_queue", "generation", "is_home", "is_remembered", "link", "used_s",
-        "waiting",
-    )  # fmt: skip
-
-    def __init__(self, generation: int) -> None:
-        self.generation = generation
-        self.link: Link | None = None
-        self.is_home = True
-        self.is_remembered = True
-        self.used_s = 0.0
-        self.awaits_queue = False
-        self.waiting: list[tuple[LaneInflight, bool]] | None = None
-        self.answers: list[Answer] = []
+# How long a sequence is looked for that an instance may have which cannot be asked, or whose queue
+# does not know it yet; and how often.
+_DOUBT_S: Final = 5.0
+_DOUBT_AGAIN_S: Final = 0.02
 
 
 class SequenceRoutes:
@@ -117,7 +91,7 @@ class SequenceRoutes:
         self._waiting_count = 0
         self._refusals = Refusals(self._loop.time)
         # The least recently used first.
-        self._routes: dict[_CorrelationId, _Route] = {}
+        self._routes: dict[_CorrelationId, Route] = {}
 
     def start(self, inflight: LaneInflight, *, local_only: bool = False) -> None:
         """Send a request that has a correlation id to its sequence's instance.
@@ -147,9 +121,11 @@ class SequenceRoutes:
             known = None if previous is None else previous.link
             links = self._candidates(correlation_id, previous, local_only=local_only)
             if len(links) > 1 or (known is not None and links not in ([], [known])):
-                self._ask_first(inflight, links, known, local_only=local_only)
+                self._ask_first(inflight, links, previous, local_only=local_only)
                 return
             route = self._route_to(known or (links[0] if links else None))
+            if route is not None:
+                route.is_queued = is_queued_at(previous, route.link)
         if route is None:
             self._wait(inflight)
             return
@@ -173,7 +149,12 @@ class SequenceRoutes:
             sent_to = "an unknown place" if link is None else link.endpoint.name
             answers = [] if route is None else route.answers
             self._refusals.tell(inflight.request.model_name, correlation_id, sent_to, answers)
-            inflight.sink.fail(error)
+            if not (self._pool.is_pooled or (route is not None and route.is_queued)):
+                inflight.sink.fail(error)
+                return
+            question = self._doubt(inflight)
+            task = self._tasks.spawn("question for a refused sequence", question)
+            task.add_done_callback(lambda _: end_doubt(inflight, error))
             return
         if route is not None and route.waiting is None:
             del self._routes[correlation_id]
@@ -181,12 +162,25 @@ class SequenceRoutes:
         inflight.queue = None
         self.start(inflight, local_only=inflight.local_only)
 
+    async def _doubt(self, inflight: RoutedRequest) -> None:
+        """Ask the instances for a sequence that a queue has refused, which may be behind."""
+        inflight.is_doubted = False
+        now_s = self._loop.time()
+        inflight.refused_s = inflight.refused_s or now_s
+        correlation_id = inflight.request.correlation_id
+        links = [*self._pool.links, *self.retired]
+        answers = await search(correlation_id, links, lambda _: None)
+        may_know = any(answer.knowing or not answer.is_sure for answer in answers)
+        if may_know and now_s - inflight.refused_s < _DOUBT_S:
+            await asyncio.sleep(_DOUBT_AGAIN_S)
+            inflight.is_doubted = True
+
     def _may_begin(self, link: Link | None) -> bool:
         """Whether a sequence may start where it was sent before."""
         routes = self._pool.routes
         return _may_start(link) and (routes is None or link is None or not routes.is_away(link))
 
-    def _is_valid(self, route: _Route) -> bool:
+    def _is_valid(self, route: Route) -> bool:
         """Whether requests may take a route without a question."""
         if not route.is_home or route.generation != self._generation:
             return False
@@ -220,10 +214,10 @@ class SequenceRoutes:
             if link.lane is not None:
                 link.lane.close_when_idle()
 
-    def _route_to(self, link: Link | None) -> _Route | None:
+    def _route_to(self, link: Link | None) -> Route | None:
         if link is None:
             return None
-        route = _Route(self._generation)
+        route = Route(self._generation)
         route.link = link
         return route
 
@@ -240,10 +234,14 @@ class SequenceRoutes:
         return choose(correlation_id, links) if links else None
 
     def _candidates(
-        self, correlation_id: _CorrelationId, known: _Route | None, *, local_only: bool
+        self, correlation_id: _CorrelationId, known: Route | None, *, local_only: bool
     ) -> list[Link]:
         """Return the instances that may have a sequence which one router saw last at ``known``."""
-        links = [link for link in (*self._pool.links, *self.retired) if link.lane is not None]
+        links = [
+            link
+            for link in (*self._pool.links, *self.retired)
+            if link.lane is not None or self._queue_at(link) is not None
+        ]
         is_hashed = self._pool.routes is None
         if is_hashed and known is not None and known.generation == self._generation:
             # Since it was asked for, the id can only have started again at its home.
@@ -255,7 +253,7 @@ class SequenceRoutes:
         self,
         inflight: LaneInflight,
         links: list[Link],
-        previous: Link | None,
+        previous: Route | None,
         *,
         local_only: bool,
     ) -> None:
@@ -263,7 +261,7 @@ class SequenceRoutes:
         if not self._may_wait(inflight):
             return
         correlation_id = inflight.request.correlation_id
-        route = self._routes[correlation_id] = _Route(self._generation)
+        route = self._routes[correlation_id] = Route(self._generation)
         route.is_remembered = False
         route.used_s = self._loop.time()
         route.waiting = [(inflight, local_only)]
@@ -274,19 +272,33 @@ class SequenceRoutes:
     async def _ask(
         self,
         correlation_id: _CorrelationId,
-        route: _Route,
+        route: Route,
         links: list[Link],
-        previous: Link | None,
+        previous: Route | None,
     ) -> None:
-        route.answers = await search(correlation_id, links, self._queue_at)
-        knowing = [link for answer in route.answers for link in answer.knowing]
+        until_s = self._loop.time() + _DOUBT_S
+        while True:
+            route.answers = answers = await search(correlation_id, links, self._queue_at)
+            is_sure = all(answer.is_sure for answer in answers)
+            is_found = any(answer.knowing for answer in answers)
+            if is_found or is_sure or self._loop.time() >= until_s:
+                break
+            # A lane that is being opened, or a holder that is replaced, is there in a moment.
+            await asyncio.sleep(_DOUBT_AGAIN_S)
+            links = self._candidates(correlation_id, previous, local_only=False) or links
+        found = [answer for answer in route.answers if answer.knowing]
+        knowing = [link for answer in found for link in answer.knowing]
         is_hashed = self._pool.routes is None
         home = self._home(correlation_id, local_only=False) if is_hashed else None
         if home in knowing:
             route.link = home
         else:
             # Nobody: then the one that had it, or would have it, is the one to say so.
-            route.link = knowing[0] if knowing else previous or choose(correlation_id, links)
+            known = None if previous is None else previous.link
+            route.link = knowing[0] if knowing else known or choose(correlation_id, links)
+        route.is_queued = (
+            found[0].asked_queue is not None if found else is_queued_at(previous, route.link)
+        )
         for inflight, local_only in self._released(route):
             if inflight.cancelled:
                 inflight.fail(RequestCancelledError(""))
@@ -311,7 +323,7 @@ class SequenceRoutes:
         routes = self._pool.routes
         return None if routes is None else routes.queue_at(link)
 
-    def _asked(self, correlation_id: _CorrelationId, route: _Route) -> None:
+    def _asked(self, correlation_id: _CorrelationId, route: Route) -> None:
         """Take the end of a question: it failed, or was cancelled, if requests still wait."""
         if route.waiting is None:
             return
@@ -325,7 +337,7 @@ class SequenceRoutes:
                 )
             )
 
-    def _released(self, route: _Route) -> list[tuple[LaneInflight, bool]]:
+    def _released(self, route: Route) -> list[tuple[LaneInflight, bool]]:
         """Return the requests that wait for a route, which nobody does any more."""
         waiting, route.waiting = route.waiting or [], None
         self._waiting_count -= len(waiting)
@@ -347,7 +359,7 @@ class SequenceRoutes:
         )
         return False
 
-    def _send(self, route: _Route, inflight: LaneInflight, *, local_only: bool) -> None:
+    def _send(self, route: Route, inflight: LaneInflight, *, local_only: bool) -> None:
         link, request = route.link, inflight.request
         if request.flags & SEQUENCE_END:
             del self._routes[request.correlation_id]
@@ -355,9 +367,14 @@ class SequenceRoutes:
         if isinstance(inflight, RoutedRequest):
             is_over_nodes = routes is not None and not request.flags & SEQUENCE_START
             inflight.is_guess = is_over_nodes and route.is_remembered and not inflight.retried
-        if link is not None and routes is not None and routes.start_at(link, inflight):
-            return
-        if link is None or link.lane is None:
+        begins = request.flags & SEQUENCE_START != 0
+        if link is not None and (begins or route.is_queued or not link.is_on_its_own):
+            queue = self._queue_at(link)
+            if queue is not None and isinstance(inflight, OwnRequest):
+                route.is_queued = True
+                queue.start(inflight)
+                return
+        if link is None or (link.lane is None and not route.is_queued):
             name = "" if link is None else link.endpoint.name
             inflight.fail(
                 UnavailableError(
@@ -372,7 +389,9 @@ class SequenceRoutes:
                     f"another node; requests with tensors in shared memory need one on this node"
                 )
             )
-        elif routes is not None and not link.is_on_its_own:
+        elif link.lane is None or (
+            routes is not None and (route.is_queued or not link.is_on_its_own)
+        ):
             # Also where it is the last request: the sequence goes on until that is there.
             self._routes[request.correlation_id] = route
             route.awaits_queue |= not route.is_remembered
@@ -392,16 +411,6 @@ class SequenceRoutes:
             if route.waiting is not None or not is_old:
                 return
             del self._routes[correlation_id]
-
-
-def choose(correlation_id: _CorrelationId, links: Iterable[Link]) -> Link:
-    """Return the instance of a new sequence: the same for every router with the same instances."""
-    key = f"{type(correlation_id).__name__}:{correlation_id}\0"
-
-    def weight(link: Link) -> bytes:
-        return hashlib.blake2b((key + link.endpoint.name).encode(), digest_size=8).digest()
-
-    return max(links, key=weight)
 
 
 def _may_start(link: Link | None) -> bool:

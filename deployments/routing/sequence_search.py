@@ -28,11 +28,13 @@ class Answer(NamedTuple):
         links: The instances that it was asked of.
         knowing: Which of them has it; of a queue that has it, the first.
         asked_queue: What the queue of their node said; None where it, or there, is none.
+        is_sure: Whether all of them were asked.
     """
 
     links: list[Link]
     knowing: list[Link]
     asked_queue: bool | None
+    is_sure: bool
 
     def __str__(self) -> str:
         names = ", ".join(
@@ -52,11 +54,15 @@ async def search(
     Args:
         correlation_id: The sequence.
         links: The instances that may have it.
-        queue_at: Returns the queue that decides for an instance; None where it is on its own.
+        queue_at: Returns the queue of an instance's node; None where there is none.
     """
     by_queue: dict[NodeQueue | None, list[Link]] = {}
     for link in links:
-        by_queue.setdefault(queue_at(link), []).append(link)
+        queue = queue_at(link)
+        by_queue.setdefault(queue, []).append(link)
+        if queue is not None and link.is_on_its_own:
+            # Its queue is to adopt it yet: what runs there may have begun before.
+            by_queue.setdefault(None, []).append(link)
     return await asyncio.gather(
         *(_knowing(queue, correlation_id, asked) for queue, asked in by_queue.items())
     )
@@ -68,11 +74,11 @@ async def _knowing(
     """Ask a queue, or where there is none, or none that answers, the instances themselves."""
     known = None if queue is None else await queue.knows(correlation_id)
     if known is not None:
-        return Answer(links, links[:1] if known else [], known)
+        return Answer(links, links[:1] if known else [], known, is_sure=True)
     payload = msgspec.msgpack.encode(correlation_id)
     answers = await asyncio.gather(*(_knows(link, payload) for link in links))
     knowing = [link for link, answer in zip(links, answers, strict=True) if answer]
-    return Answer(links, knowing, None)
+    return Answer(links, knowing, None, is_sure=all(link.lane is not None for link in links))
 
 
 async def _knows(link: Link, payload: bytes) -> bool:

@@ -19,7 +19,7 @@ from deployments.routing.router import Router
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import until
 from tests.support.pool_cluster import Cluster, cluster_of
-from tests.support.pool_node import Node, outcome, publish
+from tests.support.pool_node import Node, node_of, outcome, publish
 from tests.support.pool_rig import PooledInstance, request_for
 
 SEQUENCES = ModelConfig(
@@ -115,9 +115,7 @@ async def test_a_request_goes_where_the_queue_was_asked_for_though_a_new_instanc
             assert not instance.model.sizes
 
 
-async def test_a_sequence_goes_on_at_an_instance_that_the_queue_of_its_node_knows_nothing_of() -> (
-    None
-):
+async def test_a_sequence_begins_in_the_queue_of_its_node_not_at_an_instance_without() -> None:
     async with cluster_of(SEQUENCES, [2, 1], router_count=2) as cluster:
         near, far = cluster.nodes
         router, before = near.routers[1], list(near.instances)
@@ -126,7 +124,7 @@ async def test_a_sequence_goes_on_at_an_instance_that_the_queue_of_its_node_know
             await until(lambda: lanes(router) == 2)
             requests = [ask(near, each, START, router=1) for each in range(1, 9)]
             await answered(*requests)
-            assert instance.model.sizes
+            assert not instance.model.sizes
             # The controller that had told of it has died, and the next one has the others.
             near.instances[:] = before
             far.instances.clear()
@@ -157,23 +155,19 @@ async def test_an_instance_that_is_in_the_table_again_goes_on_with_its_sequences
 
 @pytest.mark.slow
 async def test_a_queue_refuses_nothing_before_its_instances_have_told_what_runs_there() -> None:
-    async with contextlib.AsyncExitStack() as stack:
-        node = Node(SEQUENCES)
-        first, second = (PooledInstance(SEQUENCES, ScriptedModel()) for _ in range(2))
-        node.add(await stack.enter_async_context(first))
-        router = await node.join()
-        stack.push_async_callback(node.end, router)
-        node.publish()
-        await until(lambda: lanes(router) == 1)
+    async with node_of(SEQUENCES, 2) as node:
         await answered(ask(node, 1, START))
-        node.add(await stack.enter_async_context(second))
+        (first,) = [each for each in node.instances if each.model.sizes]
+        await node.end(node.routers[0])
         with stopped(first):
+            router = await node.join()
             node.publish()
-            await until(lambda: router.find("m").pool.queue is not None)
+            await until(lambda: lanes(router) == 1)
             asked = ask(node, 1)
             await answered(ask(node, 2, START))
             assert asked.queue is not None
         await answered(asked, ask(node, 1, END))
+        await node.end(router)
 
 
 async def test_a_refusal_says_who_was_asked(caplog: pytest.LogCaptureFixture) -> None:

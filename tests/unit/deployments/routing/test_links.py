@@ -140,7 +140,7 @@ def test_an_unforeseen_fault_of_a_connection_is_tried_again() -> None:
             "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
         )
         endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
-        links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, (), ModelPools())
+        links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, {}, ModelPools())
         await asyncio.sleep(10)
         assert attempts > 10
         await links.close()
@@ -167,7 +167,7 @@ def test_a_lane_that_cannot_be_opened_is_one_line_of_the_log(
             "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
         )
         endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
-        links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, (), ModelPools())
+        links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, {}, ModelPools())
         await asyncio.sleep(10)
         await links.close()
 
@@ -190,7 +190,7 @@ def test_a_router_without_a_heartbeat_timeout_sets_no_timer() -> None:
             "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
         )
         endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
-        links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, (), ModelPools())
+        links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, {}, ModelPools())
         await asyncio.sleep(0)
         assert not links._is_checking
         await links.close()

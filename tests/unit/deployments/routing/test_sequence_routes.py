@@ -15,7 +15,7 @@ from deployments.lane.server import ServerRequest
 from deployments.routing import sequence_routes
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.router import Router
-from deployments.routing.sequence_routes import choose
+from deployments.routing.sequence_route import choose
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request, table
 from tests.support.lane_rig import SECRET, Sink, until
 

@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sequences at instances that leave, of which the routers there are now have heard late."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig, SequenceBatching
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from tests.support.lane_requests import ScriptedModel
+from tests.support.lane_rig import until
+from tests.support.pool_node import Node, node_of, outcome
+from tests.support.pool_rig import PooledInstance, request_for
+
+SEQUENCES = ModelConfig(
+    "m",
+    max_batch_size=4,
+    sequence_batching=SequenceBatching(
+        strategy="oldest", max_candidate_sequences=8, max_sequence_idle_us=60_000_000
+    ),
+)
+
+
+def ask(node: Node, correlation_id: int, flags: int = 0, router: int = 0):
+    return node.send(request_for(correlation_id=correlation_id, flags=flags), router=router)
+
+
+async def answered(*requests) -> None:
+    for each in requests:
+        result = await outcome(each)
+        assert not isinstance(result, TritonError), result
+
+
+@contextlib.asynccontextmanager
+async def replaced(node: Node) -> AsyncIterator[tuple[PooledInstance, ...]]:
+    """Put two instances in the place of those that a node has, which leave."""
+    leaving = tuple(node.instances)
+    node.instances.clear()
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(2):
+            node.add(await stack.enter_async_context(PooledInstance(node.config, ScriptedModel())))
+        yield leaving
+
+
+async def test_a_holder_that_came_after_instances_had_left_knows_their_sequences() -> None:
+    async with node_of(SEQUENCES, 2) as node:
+        await answered(ask(node, 1, SEQUENCE_START), ask(node, 2, SEQUENCE_START))
+        async with replaced(node) as leaving:
+            node.publish(leaving)
+            await node.join()
+            node.publish(leaving)
+            await until(lambda: len(node.routers[1].find("m").pool.lanes) == 2)
+            await node.end(node.routers[0])
+            await until(lambda: node.routers[0].find("m").pool.held is not None)
+            await answered(*[ask(node, each) for each in (1, 2)])
+            await answered(*[ask(node, each, SEQUENCE_END) for each in (1, 2)])
+            await node.end(node.routers[0])
+
+
+async def test_a_router_that_came_after_instances_had_left_reaches_their_sequences() -> None:
+    async with node_of(SEQUENCES, 2) as node:
+        await answered(ask(node, 1, SEQUENCE_START))
+        async with replaced(node) as leaving:
+            node.publish(leaving)
+            router = await node.join()
+            node.publish(leaving)
+            await answered(ask(node, 1, router=1))
+            await answered(ask(node, 1, SEQUENCE_END, router=1))
+            await node.end(router)
+
+
+async def test_a_sequence_that_begins_at_a_pool_of_one_is_found_by_every_router() -> None:
+    async with node_of(SEQUENCES, 1, router_count=2) as node:
+        await answered(ask(node, 1, SEQUENCE_START, router=1))
+        assert all(router.find("m").pool.queue is not None for router in node.routers)
+        await answered(ask(node, 1), ask(node, 1, SEQUENCE_END, router=1))

@@ -49,6 +49,7 @@ class HeldQueue:
         epoch: When this process began to hold queues.
         clock: Wakes the queue when a batch has waited long enough.
         holds: Until when the scheduler waits for the first requests.
+        last_number: Of the batches that this process has given to its instances before.
 
     Attributes:
         reports: Tells other routers of the load.
@@ -67,6 +68,7 @@ class HeldQueue:
         epoch: int,
         clock: AlarmClock,
         holds: Holds,
+        last_number: int = 0,
     ) -> None:
         self._config = config
         self._name = config.name
@@ -75,7 +77,9 @@ class HeldQueue:
         self._clock_ns = time.monotonic_ns
         self._tickets = TicketMaker(config, self._clock_ns)
         self._loop = asyncio.get_running_loop()
-        self._queue: PoolQueue[HeldTicket] = PoolQueue(make_pool_scheduler(config, holds))
+        self._queue: PoolQueue[HeldTicket] = PoolQueue(
+            make_pool_scheduler(config, holds), last_number=last_number
+        )
         # Where requests cannot share a batch, waiting for others of the same tick gains nothing.
         self._looks_at_once = config.dynamic_batching is None and config.sequence_batching is None
         sequences = config.sequence_batching
@@ -119,6 +123,11 @@ class HeldQueue:
     def config(self) -> ModelConfig:
         """The config it goes by."""
         return self._config
+
+    @property
+    def last_number(self) -> int:
+        """The number of the batch that it has formed last."""
+        return self._queue.last_number
 
     @property
     def has_instances(self) -> bool:

@@ -217,15 +217,24 @@ class NodePools:
         if held is not None and held.configure(config):
             return
         name, version = pool.key
+        last_number = 0 if held is None else held.last_number
         try:
-            pool.held = HeldQueue(config, version, self._adopt.epoch, self.clock, self.holds)
+            pool.held = HeldQueue(
+                config, version, self._adopt.epoch, self.clock, self.holds, last_number
+            )
         except TritonError as error:
             _log.error("model '%s' version %d has no queue: %s", name, version, error)
             return
         if config.sequence_batching is not None:
             pool.held.undecided.has_heard = partial(self._has_heard, pool)
+        # As of a new holder: they tell what runs there, and so do those that leave.
+        former = [each for each in self._links.values() if held and each.queue is held]
+        for instance in former:
+            instance.queue = None
         self._settle(pool)
         self._send_again(pool, held)
+        for instance in former:
+            self._ask(instance)
 
     def _is_served_here(self, pool: LinkPool) -> bool:
         """Whether the queue here takes requests.

@@ -68,6 +68,7 @@ class PoolQueue(Generic[Item]):
     Args:
         scheduler: The model's.
         short_execution_ns: Below this an instance has the next batch before it needs it.
+        last_number: Of an earlier queue of the same instances, whose batches may lie there yet.
 
     Attributes:
         avoid: Notes which instance a request that waits is not to go to.
@@ -75,17 +76,21 @@ class PoolQueue(Generic[Item]):
             `PoolScheduler.enqueue`.
         ended, missed: Learn what became of sequences at an instance; see `PoolScheduler`.
         instances: The instances, by name.
+        last_number: Of the batch that was formed last.
         leased: The instance of each lease, by its number.
         mean_batch_size: Requests of an execution, in the mean over the latest; 1.0 before.
     """
 
     __slots__ = (
-        "_has_limited", "_idle", "_is_shared", "_last_number", "_scheduler", "_short", "_short_ns",
-        "avoid", "ended", "enqueue", "instances", "leased", "mean_batch_size", "missed",
+        "_has_limited", "_idle", "_is_shared", "_scheduler", "_short", "_short_ns", "avoid",
+        "ended", "enqueue", "instances", "last_number", "leased", "mean_batch_size", "missed",
     )  # fmt: skip
 
     def __init__(
-        self, scheduler: PoolScheduler[Item], short_execution_ns: int = _SHORT_EXECUTION_NS
+        self,
+        scheduler: PoolScheduler[Item],
+        short_execution_ns: int = _SHORT_EXECUTION_NS,
+        last_number: int = 0,
     ) -> None:
         self.enqueue = scheduler.enqueue
         self.avoid = scheduler.avoid
@@ -97,7 +102,7 @@ class PoolQueue(Generic[Item]):
         self._scheduler = scheduler
         self._is_shared = scheduler.is_shared
         self._short_ns = short_execution_ns
-        self._last_number = 0
+        self.last_number = last_number
         self._has_limited = False
         # Instances that execute nothing, the last used at the end; and those that execute one short
         # batch, the first to end it at the front.
@@ -225,7 +230,7 @@ class PoolQueue(Generic[Item]):
             or self._scheduler.pending_count
         ):
             return None
-        self._last_number = number = self._last_number + 1
+        self.last_number = number = self.last_number + 1
         self.leased[number] = instance
         known.batches[number] = []
         self._sort_in(known)
@@ -356,7 +361,7 @@ class PoolQueue(Generic[Item]):
             yield from tuple(self._short)
 
     def _give(self, instance: PoolInstance[Item], decision: Decision[Item]) -> Batch[Item]:
-        self._last_number = number = self._last_number + 1
+        self.last_number = number = self.last_number + 1
         instance.batches[number] = decision.batch
         instance.is_granted = False
         self._sort_in(instance)

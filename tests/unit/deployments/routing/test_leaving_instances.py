@@ -4,6 +4,9 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig, SequenceBatching
@@ -75,3 +78,36 @@ async def test_a_sequence_that_begins_at_a_pool_of_one_is_found_by_every_router(
         await answered(ask(node, 1, SEQUENCE_START, router=1))
         assert all(router.find("m").pool.queue is not None for router in node.routers)
         await answered(ask(node, 1), ask(node, 1, SEQUENCE_END, router=1))
+
+
+def with_other_settings(config: ModelConfig) -> ModelConfig:
+    batching = config.sequence_batching
+    if batching is None:
+        return replace(config, max_batch_size=config.max_batch_size + 1)
+    idle_us = batching.max_sequence_idle_us + 1
+    return replace(config, sequence_batching=replace(batching, max_sequence_idle_us=idle_us))
+
+
+@pytest.mark.parametrize("router", [0, 1])
+async def test_sequences_go_on_though_their_successors_batch_by_other_settings(router: int) -> None:
+    async with node_of(SEQUENCES, 2, router_count=2) as node:
+        await answered(*[ask(node, each, SEQUENCE_START) for each in (1, 2, 3)])
+        node.config = with_other_settings(SEQUENCES)
+        async with replaced(node) as leaving:
+            node.publish(leaving)
+            await answered(*[ask(node, each, router=router) for each in (1, 2, 3)])
+            await answered(*[ask(node, each, SEQUENCE_END, router) for each in (1, 2, 3)])
+
+
+@pytest.mark.parametrize("config", [SEQUENCES, ModelConfig("m", max_batch_size=4)])
+async def test_instances_serve_the_queue_of_another_config_of_theirs(config: ModelConfig) -> None:
+    async with node_of(config, 2, router_count=2) as node:
+        flags = 0 if config.sequence_batching is None else SEQUENCE_START
+        number = 1 if flags else 0
+        with node.busy():
+            begun = ask(node, number, flags)
+            await until(lambda: any(each.model.sizes for each in node.instances))
+            node.config = with_other_settings(config)
+            node.publish()
+        await answered(begun, *[ask(node, number, router=each) for each in (0, 1, 0, 1)])
+        await until(lambda: node.held.load.free_count == 2)

@@ -272,15 +272,11 @@ HISTORIES = {
     "settings": ("rebatch", "retell"),
     "all": ("switch", "scale", "undo", "rebatch", "retell", "end", "kill"),
 }
-# Histories that lose sequences, and why.
-FAILING = dict.fromkeys(("settings", "all"), "another config of a batcher is another queue")
 
 
 def _histories(kind: str) -> list[object]:
-    reason = FAILING.get(kind)
-    marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
     moves = HISTORIES[kind]
-    return [pytest.param(moves, seed, id=f"{kind}-{seed}", marks=marks) for seed in (1, 2, 3)]
+    return [pytest.param(moves, seed, id=f"{kind}-{seed}") for seed in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(

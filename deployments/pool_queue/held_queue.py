@@ -13,6 +13,7 @@ import asyncio
 import itertools
 import math
 import time
+from collections.abc import Iterable
 from typing import Final
 
 from backends.api.errors import RequestCancelledError, TritonError
@@ -237,13 +238,18 @@ class HeldQueue:
 
         Other routers ask again whether there is a queue.
         """
+        own = self._turn_back([*self._queue.clear(), *self.undecided.clear()])
         self._own.clear()
         self._withdrawn_count = 0
+        return own
+
+    def _turn_back(self, tickets: Iterable[HeldTicket]) -> list[OwnRequest]:
         own: list[OwnRequest] = []
-        for ticket in (*self._queue.clear(), *self.undecided.clear()):
-            if isinstance(ticket, OwnRequest):
-                if not ticket.is_cancelled:
-                    own.append(ticket)
+        for ticket in tickets:
+            if ticket.is_cancelled:
+                self._withdrawn_count -= 1
+            elif isinstance(ticket, OwnRequest):
+                own.append(ticket)
             else:
                 ticket.turn_away(no_queue(self._name, self._version))
         return own
@@ -318,9 +324,17 @@ class HeldQueue:
         )
         self._look()
 
-    def retire(self, instance: str) -> None:
-        """Give an instance nothing more but what the sequences need that run there."""
-        self._queue.retire(instance)
+    def retire(self, instance: str) -> list[OwnRequest]:
+        """Give an instance nothing more but what the sequences need that run there.
+
+        Returns:
+            Requests of this process whose sequences cannot begin here any more, given up; other
+            routers ask again whether there is a queue.
+        """
+        own = self._turn_back(self._queue.retire(instance))
+        for request in own:
+            del self._own[request]
+        return own
 
     def restore(self, instance: str) -> None:
         """Give an instance that was retired what comes again."""

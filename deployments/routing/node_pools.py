@@ -207,6 +207,12 @@ class NodePools:
             for request in held.clear():
                 self.send_again(request)
 
+    def _return(self, request: OwnRequest) -> None:
+        if request.cancelled:
+            request.sink.fail(RequestCancelledError(""))
+        else:
+            self.send_again(request)
+
     def _renew(self, pool: LinkPool) -> None:
         """Make the pool's queue, or another one when its config has changed."""
         config, held = pool.config, pool.held
@@ -242,8 +248,6 @@ class NodePools:
         That of a model with sequences first learns from all instances which of them run already.
         """
         if pool.held is None or not pool.held.is_open:
-            return False
-        if any(instance.is_asked for instance in self._retired(pool)):
             return False
         if self._gathering is None or pool.held.config.sequence_batching is None:
             return True
@@ -318,7 +322,11 @@ class NodePools:
         instance = self._links.get(link)
         if instance is None or instance.queue is None:
             return False
-        instance.queue.retire(link.endpoint.incarnation)
+        loop = asyncio.get_running_loop()
+        for request in instance.queue.retire(link.endpoint.incarnation):
+            request.queue = None
+            # Once the router has taken note of all that the table says.
+            loop.call_soon(self._return, request)
         if link.pool.held is instance.queue:
             self._settle(link.pool)
         return not self.part_from(instance)

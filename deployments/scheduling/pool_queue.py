@@ -178,13 +178,18 @@ class PoolQueue(Generic[Item]):
             self._idle = {joined: None, **self._idle}
             self._scheduler.executed(instance, (), now_ns)
 
-    def retire(self, instance: str) -> None:
-        """Give an instance nothing more but what the sequences need that run there."""
+    def retire(self, instance: str) -> Sequence[Item]:
+        """Give an instance nothing more but what the sequences need that run there.
+
+        Returns:
+            Requests of sequences that cannot begin here any more, given up.
+        """
         known = self.instances.get(instance)
-        if known is not None:
-            known.is_leaving = True
-            self._scheduler.retire(instance)
-            self._short.pop(known, None)
+        if known is None:
+            return ()
+        known.is_leaving = True
+        self._short.pop(known, None)
+        return self._scheduler.retire(instance)
 
     def restore(self, instance: str, now_ns: int) -> None:
         """Give an instance that was retired what comes again; ask `next` afterwards."""

@@ -81,8 +81,12 @@ class PoolScheduler(Protocol[Item]):
             now_ns: Now.
         """
 
-    def retire(self, instance: str) -> None:
-        """Let no sequence start on an instance any more; those that run there go on."""
+    def retire(self, instance: str) -> Sequence[Item]:
+        """Let no sequence start on an instance any more; those that run there go on.
+
+        Returns:
+            Of the last one that any could have started on: what waits for a slot, given up.
+        """
 
     def restore(self, instance: str, now_ns: int) -> None:
         """Take back that an instance was retired."""
@@ -189,9 +193,10 @@ class SharedScheduler(Generic[Item]):
         del running, now_ns
         self._takers.add(instance)
 
-    def retire(self, instance: str) -> None:
+    def retire(self, instance: str) -> Sequence[Item]:
         """Do not count on an instance."""
         self._takers.discard(instance)
+        return ()
 
     def restore(self, instance: str, now_ns: int) -> None:
         """Count on an instance again."""

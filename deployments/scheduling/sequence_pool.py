@@ -96,9 +96,9 @@ class SequencePool(ABC, Generic[SequencedT]):
         for successor in self._sequences.join(instance, running):
             self._advance(successor, now_ns)
 
-    def retire(self, instance: str) -> None:
+    def retire(self, instance: str) -> Items[SequencedT]:
         """Let no sequence start on an instance any more; those that run there go on."""
-        self._sequences.homes[instance].is_retired = True
+        return self._sequences.retire(instance)
 
     def restore(self, instance: str, now_ns: int) -> None:
         """Let sequences start on an instance again."""

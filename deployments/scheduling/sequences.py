@@ -131,6 +131,19 @@ class Sequences(Generic[SequencedT]):
         heapq.heapify(home.free)
         return self._fill(home)
 
+    def retire(self, name: str) -> list[SequencedT]:
+        """Let no sequence start on an instance any more.
+
+        Returns:
+            What waits for a slot, given up, when no instance is left that gives any.
+        """
+        self.homes[name].is_retired = True
+        items: list[SequencedT] = []
+        if all(home.is_retired for home in self.homes.values()):
+            while (sequence := self._backlog.pop()) is not None:
+                items += self._leave(sequence, SequenceEvent.CANCELLED)
+        return items
+
     def restore(self, name: str) -> list[Sequence[SequencedT]]:
         """Let sequences start again on an instance; return those that got its slots."""
         home = self.homes[name]

@@ -238,6 +238,23 @@ class PooledInstance:
             self.model.gate.set()
 
 
+@contextlib.contextmanager
+def stopped(instance: PooledInstance) -> Iterator[None]:
+    """Have an instance read and say nothing meanwhile."""
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def stand() -> None:
+        stands.set()
+        goes_on.wait()
+
+    instance.reactor.submit(stand)
+    assert stands.wait(30)
+    try:
+        yield
+    finally:
+        goes_on.set()
+
+
 @contextlib.asynccontextmanager
 async def pooled(
     config: ModelConfig, model: ScriptedModel | None = None, **options: Any

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import until
 from tests.support.pool_cluster import Cluster, cluster_of
 from tests.support.pool_node import Node, node_of, outcome, publish
-from tests.support.pool_rig import PooledInstance, request_for
+from tests.support.pool_rig import PooledInstance, request_for, stopped
 
 SEQUENCES = ModelConfig(
     "m",
@@ -70,23 +69,6 @@ def silent(cluster: Cluster, node: Node) -> Iterator[None]:
     for lane in node.routers[0]._membership._server.lanes:
         if not lane.is_local:
             lane.connection.transport.resume_reading()
-
-
-@contextlib.contextmanager
-def stopped(instance: PooledInstance) -> Iterator[None]:
-    """Have an instance read and say nothing meanwhile."""
-    stands, goes_on = threading.Event(), threading.Event()
-
-    def stand() -> None:
-        stands.set()
-        goes_on.wait()
-
-    instance.reactor.submit(stand)
-    assert stands.wait(30)
-    try:
-        yield
-    finally:
-        goes_on.set()
 
 
 async def test_a_request_goes_where_the_queue_was_asked_for_though_a_new_instance_is_there() -> (

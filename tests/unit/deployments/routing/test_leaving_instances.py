@@ -13,8 +13,9 @@ from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import until
-from tests.support.pool_node import Node, node_of, outcome
-from tests.support.pool_rig import PooledInstance, request_for
+from tests.support.pool_cluster import cluster_of
+from tests.support.pool_node import Node, node_of, outcome, publish
+from tests.support.pool_rig import PooledInstance, request_for, stopped
 
 SEQUENCES = ModelConfig(
     "m",
@@ -99,6 +100,7 @@ async def test_sequences_go_on_though_their_successors_batch_by_other_settings(r
             await answered(*[ask(node, each, SEQUENCE_END, router) for each in (1, 2, 3)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [SEQUENCES, ModelConfig("m", max_batch_size=4)])
 async def test_instances_serve_the_queue_of_another_config_of_theirs(config: ModelConfig) -> None:
     async with node_of(config, 2, router_count=2) as node:
@@ -111,3 +113,43 @@ async def test_instances_serve_the_queue_of_another_config_of_theirs(config: Mod
             node.publish()
         await answered(begun, *[ask(node, number, router=each) for each in (0, 1, 0, 1)])
         await until(lambda: node.held.load.free_count == 2)
+
+
+@pytest.mark.parametrize("router", [0, 1])
+async def test_what_waits_for_a_slot_begins_elsewhere_when_its_node_has_only_leaving_instances(
+    router: int,
+) -> None:
+    one_slot = replace(
+        SEQUENCES,
+        sequence_batching=replace(SEQUENCES.sequence_batching, max_candidate_sequences=1),
+    )
+    async with cluster_of(one_slot, [2, 2], router_count=2) as cluster:
+        first, second = cluster.nodes
+        await answered(*[ask(first, each, SEQUENCE_START) for each in (1, 2)])
+        await answered(*[ask(second, each, SEQUENCE_START) for each in (3, 4)])
+        waiting = [ask(first, each, SEQUENCE_START, router) for each in (5, 6)]
+        await until(lambda: sum(node.held.load.waiting_count for node in cluster.nodes) == 2)
+        gone = next(node for node in cluster.nodes if node.held.load.waiting_count)
+        stays = second if gone is first else first
+        leaving = tuple(gone.instances)
+        gone.instances.clear()
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(2):
+                instance = PooledInstance(one_slot, ScriptedModel())
+                stays.add(await stack.enter_async_context(instance))
+            publish(cluster.nodes, leaving)
+            await answered(*waiting)
+            await answered(*[ask(first, each, SEQUENCE_END) for each in range(1, 7)])
+
+
+@pytest.mark.slow
+async def test_an_instance_that_leaves_and_hangs_keeps_nothing_from_its_successors() -> None:
+    async with node_of(SEQUENCES, 1) as node:
+        await answered(ask(node, 1, SEQUENCE_START))
+        (first,) = node.instances
+        node.config = with_other_settings(SEQUENCES)
+        async with replaced(node) as leaving:
+            with stopped(first):
+                node.publish(leaving)
+                await answered(ask(node, 2, SEQUENCE_START))
+            await answered(*[ask(node, each, SEQUENCE_END) for each in (1, 2)])

@@ -83,7 +83,8 @@ class History:
         elif step == "leave" and names:
             run.leave(names[0])
         elif step == "retire" and names:
-            run.queue.retire(names[-1])
+            # What waits for a slot goes back with the last instance that has any.
+            run.lost += run.queue.retire(names[-1])
         elif step == "grant" and run.asked:
             run.grant()
 

@@ -15,7 +15,7 @@ from backends.api.request import SEQUENCE_END
 from deployments.lane.batches import BatchPart, Done, Forget
 from deployments.lane.client import LaneClient
 from deployments.pool_queue.foreign_ticket import ForeignParty, HeldTicket
-from deployments.pool_queue.messages import Grant, Missing
+from deployments.pool_queue.messages import Grant, Missing, Place
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.scheduling.pool_queue import Batch
 
@@ -169,6 +169,9 @@ class GivenBatches:
             numbers = [ticket.number for ticket in theirs]
             ids = self._ids_given(theirs)
             grant = Grant(self._epoch, number, instance, numbers, their_slots, ids, at)
+            if any(ticket.avoid == instance for ticket in theirs):
+                endpoint = self.lanes[instance].endpoint
+                grant.place = Place(endpoint.name, endpoint.node_id, endpoint.uds, *endpoint.tcp)
             party.grant(grant, theirs)
         self._send_own(instance, own[0], part)
         return shares

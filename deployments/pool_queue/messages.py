@@ -75,6 +75,16 @@ class Ticket(msgspec.Struct, array_like=True):
     weight: float = 1.0
 
 
+class Place(msgspec.Struct, array_like=True):
+    """Where an instance listens; see `deployments.contracts.routing_table.InstanceEndpoint`."""
+
+    name: str
+    node_id: str
+    uds: str
+    host: str
+    port: int
+
+
 class Grant(msgspec.Struct, array_like=True):
     """The message of GRANT.
 
@@ -87,6 +97,7 @@ class Grant(msgspec.Struct, array_like=True):
         correlation_ids: Of each request, where the queue gives one to those that have none, and
             the START flag with it; empty where it gives none.
         party: What the router is called in the batch.
+        place: Where the instance is, for a router that could not reach it the last time.
     """
 
     epoch: int
@@ -96,6 +107,7 @@ class Grant(msgspec.Struct, array_like=True):
     slots: Sequence[int] = ()
     correlation_ids: Sequence[int | str] = ()
     party: int = 0
+    place: Place | None = None
 
 
 class Missing(msgspec.Struct, array_like=True):

@@ -300,4 +300,5 @@ def _without(grant: Grant, gone: list[int]) -> Grant:
         rest(grant.slots),
         rest(grant.correlation_ids),
         grant.party,
+        grant.place,
     )

@@ -22,6 +22,7 @@ from backends.api.errors import (
 )
 from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START
+from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.batches import BatchPart
 from deployments.lane.frames import FLAG_FINAL, LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
 from deployments.lane.messages import encode
@@ -208,10 +209,21 @@ class TicketQueue:
         if message is None:
             return
         request.number = number = lane.write_down(waiting)
-        if self._parked or is_later:
+        if is_later or self._is_behind(request):
             self._park(waiting)
         else:
             lane.send(TICKET, number, message)
+
+    def _is_behind(self, request: OwnRequest) -> bool:
+        """Whether what is parked goes first: all, or what is of the same sequence.
+
+        One whose instance is out of reach is in nobody else's way.
+        """
+        correlation_id = request.correlation_id
+        return any(
+            each.is_unknown or (correlation_id and each.request.correlation_id == correlation_id)
+            for each in self._parked
+        )
 
     def _ticket_of(self, request: OwnRequest) -> bytes | None:
         model, longest = (self._model_name, self._version), self._lane.max_message_bytes
@@ -246,6 +258,11 @@ class TicketQueue:
         if self._send_part(grant.instance, part, requests):
             self._retry_s = _FIRST_RETRY_S
             return
+        place = grant.place
+        if place is not None:
+            tcp = place.host, place.port
+            endpoint = InstanceEndpoint(place.name, grant.instance, place.node_id, place.uds, tcp)
+            self._lane.owner.reach(self._model_name, self._version, endpoint)
         batch = grant.epoch, grant.number, grant.instance
         missing = Missing(self._model_name, self._version, *batch)
         self._lane.send(WITHDRAW, 0, encode(missing))
@@ -303,6 +320,7 @@ class TicketQueue:
         elif self._may_leave() and request.is_movable:
             self._return(waiting)
         elif now_s - waiting.unknown_since_s < UNKNOWN_S:
+            waiting.is_unknown = True
             self._park(waiting)
         else:
             self._lane.strike_out(request.number)

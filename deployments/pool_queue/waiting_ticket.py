@@ -8,6 +8,7 @@ from typing import Protocol
 
 from backends.api.errors import TritonError
 from backends.api.request import SEQUENCE_START
+from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.messages import LaneLimits
 from deployments.pool_queue.connection import TICKET_LIMITS
 from deployments.pool_queue.messages import Grant
@@ -20,6 +21,9 @@ class TicketOwner(PartSender, Protocol):
 
     def returned(self, requests: list[OwnRequest]) -> None:
         """Take back what waited at a holder that is gone, oldest first."""
+
+    def reach(self, model_name: str, version: int, endpoint: InstanceEndpoint) -> None:
+        """Open a lane to an instance that goes on with sequences, if there is none."""
 
 
 class DecidedHere(Protocol):
@@ -52,6 +56,7 @@ class WaitingTicket:
         request: The request.
         tries: How often its instance could not be reached.
         unknown_since_s: When the holder first did not know the model; 0.0 when it does.
+        is_unknown: Whether the holder did not know the model when it heard of it.
         is_parked: Whether it waits here, to be sent to a holder that does not know the model.
         is_withdrawn: Whether the holder was told to forget it.
         taken: Learns what became of a request that was withdrawn; None for nobody.
@@ -59,6 +64,7 @@ class WaitingTicket:
 
     __slots__ = (
         "is_parked",
+        "is_unknown",
         "is_withdrawn",
         "queue",
         "request",
@@ -72,7 +78,7 @@ class WaitingTicket:
         self.request = request
         self.tries = tries
         self.unknown_since_s = 0.0
-        self.is_parked = False
+        self.is_parked = self.is_unknown = False
         self.is_withdrawn = False
         self.taken: Callable[[OwnRequest | None], None] | None = None
 

@@ -74,6 +74,7 @@ class LinkSet:
         node_pools: NodePools,
     ) -> None:
         self._node_pools = node_pools
+        node_pools.reach = self.open_leaving
         self._node_id = node_id
         self._connect = connect
         self._on_connected = on_connected

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backends.api.errors import RequestCancelledError, UnavailableError
+from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.batches import Adopt, BatchPart, Holder
 from deployments.lane.tls import client_tls, server_tls
 from deployments.pool_queue.connection import ticket_limits_of
@@ -176,6 +177,12 @@ class Membership:
                 request.sink.fail(RequestCancelledError(""))
             else:
                 self._pools.send_again(request)
+
+    def reach(self, model_name: str, version: int, endpoint: InstanceEndpoint) -> None:
+        """Open a lane to an instance that goes on with sequences, if there is none."""
+        pool = self._pools.find(model_name, version)
+        if pool is not None:
+            self._pools.reach(pool, endpoint)
 
     # `deployments.pool_queue.foreign_ticket.HeldQueues`
 

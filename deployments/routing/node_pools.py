@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from backends.api.errors import RequestCancelledError, TritonError
 from backends.api.model_config import ModelConfig
+from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.batches import Adopt, Adopted, Holder
 from deployments.lane.client import LaneClient
 from deployments.lane.inflight import LaneInflight
@@ -80,6 +81,8 @@ class NodePools:
         self.deposed: Callable[[], None] = lambda: None
         # What an instance of another node says of its holder.
         self.told_of_remote: Callable[[str, Holder], None] | None = None
+        # Opens a lane to an instance that is not in the table.
+        self.reach: Callable[[LinkPool, InstanceEndpoint], None] = lambda *_: None
         self._by_incarnation: dict[str, InstanceLink] = {}
         self._pools: dict[tuple[str, int], LinkPool] = {}
 
@@ -141,6 +144,10 @@ class NodePools:
             is_known = any(link.lane is None or link.lane.holder is not None for link in links)
             if is_known or (links and pool.sequences is not None):
                 self._queue_changed(pool)
+
+    def find(self, name: str, version: int) -> LinkPool | None:
+        """Return the pool of a version."""
+        return self._pools.get((name, version))
 
     def all(self) -> list[LinkPool]:
         """Return all pools."""

@@ -13,6 +13,7 @@ from typing import Any, cast
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import DynamicBatching, ModelConfig, ModelInput
 from backends.api.request import EMPTY, InferenceRequest, Tensor
+from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.contracts.sinks import ResponseSink
 from deployments.lane.batches import BatchPart
 from deployments.lane.frames import SETUP
@@ -90,6 +91,7 @@ class Router:
         self.unreachable: set[str] = set()
         self.lane: Any = InstanceLane()
         self.back: list[Request] = []
+        self.reached: list[tuple[str, int, InstanceEndpoint]] = []
         self.moved: list[OwnRequest | None] = []
 
     def send_part(
@@ -104,6 +106,9 @@ class Router:
 
     def returned(self, requests: Sequence[Any]) -> None:
         self.back += requests
+
+    def reach(self, model_name: str, version: int, endpoint: InstanceEndpoint) -> None:
+        self.reached.append((model_name, version, endpoint))
 
     def taken(self, request: OwnRequest | None) -> None:
         self.moved.append(request)

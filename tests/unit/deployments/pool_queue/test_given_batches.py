@@ -42,6 +42,7 @@ class Ticket:
     correlation_id: int | str = 0
     enqueue_ns: int = 5
     is_kept: bool = False
+    avoid: str = ""
     queue: object = field(default=object())
 
 

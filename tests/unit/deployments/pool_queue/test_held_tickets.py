@@ -11,6 +11,7 @@ import pytest
 from backends.api.errors import RequestCancelledError, UnavailableError
 from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.batches import Adopted, Done, Forget
 from deployments.lane.client import LaneClient
 from deployments.pool_queue.held_queue import HeldQueue
@@ -27,6 +28,7 @@ class Instance(InstanceLane, LaneClient):
 
     def __init__(self):
         super().__init__()
+        self.endpoint = InstanceEndpoint("m/1#0", "", "node", "", ("", 0))
         self.parts = []
         self.forgotten = []
         self.asked_count = 0

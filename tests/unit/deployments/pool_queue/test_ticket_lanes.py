@@ -247,6 +247,24 @@ def test_a_part_without_a_lane_is_reported_and_queued_again(run):
     run(main)
 
 
+def test_a_sequence_whose_instance_is_out_of_reach_keeps_others_from_nothing(run):
+    async def main():
+        async with TicketRig() as rig:
+            rig.router.unreachable = {"a"}
+            client = await rig.client()
+            client.start(first := Request(correlation_id=1))
+            while not client._parked:
+                await until(lambda: rig.queue.waiting or client._parked)
+                if rig.queue.waiting:
+                    rig.queue.grant("a")
+            client.start(later := Request(correlation_id=1))
+            client.start(Request(correlation_id=2))
+            client.start(Request())
+            assert [each.request for each in client._parked] == [first, later]
+
+    run(main)
+
+
 def test_a_request_whose_instances_are_out_of_reach_for_long_is_unavailable(run, monkeypatch):
     monkeypatch.setattr(ticket_queue, "UNKNOWN_S", 0.0)
 

@@ -153,3 +153,15 @@ async def test_an_instance_that_leaves_and_hangs_keeps_nothing_from_its_successo
                 node.publish(leaving)
                 await answered(ask(node, 2, SEQUENCE_START))
             await answered(*[ask(node, each, SEQUENCE_END) for each in (1, 2)])
+
+
+async def test_a_router_reaches_an_instance_that_only_the_holder_has_heard_of() -> None:
+    async with node_of(SEQUENCES, 2, router_count=2) as node:
+        holder, other = node.routers
+        async with replaced(node) as leaving:
+            publish([node], leaving, routers=[holder])
+            await answered(*[ask(node, each, SEQUENCE_START) for each in (1, 2)])
+            assert all(each.model.sizes for each in node.instances)
+            assert len(other.links_of("m", 1)) < len(holder.links_of("m", 1))
+            await answered(*[ask(node, each, router=1) for each in (1, 2)])
+            await answered(*[ask(node, each, SEQUENCE_END, router=1) for each in (1, 2)])

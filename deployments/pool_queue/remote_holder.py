@@ -33,6 +33,12 @@ class RemoteHolderEvents(Protocol):
     def holder_lost(self, node_id: str) -> None:
         """Learn that the lane has ended; what waited there comes back next."""
 
+    def holder_is_away(self, node_id: str) -> bool:
+        """Learn that no lane can be opened; return whether one is wanted any more.
+
+        Otherwise this `RemoteHolder` is closed soon.
+        """
+
 
 class RemoteHolder:
     """The way to one other node's holder.
@@ -94,6 +100,8 @@ class RemoteHolder:
                     (holder.host, holder.port), holder.epoch, self._options, tls=self._tls
                 )
             except UnavailableError as error:
+                if not self._events.holder_is_away(self.node_id):
+                    await asyncio.Event().wait()
                 logger.info("%s; trying again", error)
                 if await self._wait(backoff.next_s()):
                     backoff.reset()

@@ -27,6 +27,7 @@ from deployments.pool_queue.ticket_server import TicketServer
 from deployments.routing.node_pools import NodePools
 from deployments.routing.pool import LinkPool
 from deployments.settings.lane_settings import LaneSettings
+from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class Membership:
         self._is_closed = False
         self._options = options
         self._remote: dict[str, RemoteHolder] = {}
+        self._tasks = Supervisor("membership")
 
     def start(self) -> None:
         """Compete, or look for the holder, from now on."""
@@ -102,6 +104,7 @@ class Membership:
         await self._candidacy.close()
         for remote in list(self._remote.values()):
             await remote.close()
+        await self._tasks.close()
         self._timer.close()
 
     # `deployments.pool_queue.election.CandidacyEvents`
@@ -147,6 +150,13 @@ class Membership:
     def holder_lost(self, node_id: str) -> None:
         """Use the queues of another node no longer."""
         self._pools.remote_changed(node_id)
+
+    def holder_is_away(self, node_id: str) -> bool:
+        """Forget the holder of a node that has no instance any more."""
+        if self._pools.has_instances_at(node_id):
+            return True
+        self._tasks.spawn(f"end of {node_id}", self._remote.pop(node_id).close())
+        return False
 
     def remote_queue(self, node_id: str, pool: LinkPool) -> NodeQueue | None:
         """Return the queue of a version on another node; None while there is none."""

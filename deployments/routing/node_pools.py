@@ -149,6 +149,14 @@ class NodePools:
         """Return the pool of a version."""
         return self._pools.get((name, version))
 
+    def has_instances_at(self, node_id: str) -> bool:
+        """Whether a pool has an instance on a node, be it one that leaves."""
+        return any(
+            link.endpoint.node_id == node_id
+            for pool in self._pools.values()
+            for link in (*pool.links, *(pool.sequences.retired if pool.sequences else ()))
+        )
+
     def all(self) -> list[LinkPool]:
         """Return all pools."""
         return list(self._pools.values())

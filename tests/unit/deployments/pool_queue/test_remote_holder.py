@@ -19,6 +19,9 @@ class Events:
     def holder_connected(self, node_id, lane):
         self.heard.append((node_id, lane.epoch))
 
+    def holder_is_away(self, node_id):
+        return True
+
     def holder_lost(self, node_id):
         self.heard.append((node_id, 0))
 

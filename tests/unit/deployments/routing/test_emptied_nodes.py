@@ -142,3 +142,24 @@ async def test_what_waits_at_the_only_node_there_is_keeps_its_place() -> None:
             await until(lambda: bool(pool.queue._parked))
         assert request.number == number
         request.cancel()
+
+
+async def test_the_holder_of_a_node_that_is_gone_is_forgotten() -> None:
+    async with cluster_of(SEQUENCES, [1, 1, 1]) as cluster:
+        first, second, third = cluster.nodes
+        (router,) = first.routers
+        remote = router._membership._remote
+        away, stays = remote[second.node_id], remote[third.node_id]
+        await cluster.stop_holder(second)
+        await until(lambda: away.lane is None)
+        gone = tuple(second.instances)
+        second.instances.clear()
+        publish(cluster.nodes, gone, routers=[router])
+        # A node whose instances leave is one yet.
+        await asyncio.sleep(0)
+        assert second.node_id in remote
+        for instance in gone:
+            await asyncio.wrap_future(instance.reactor.submit(instance.server.close))
+        publish(cluster.nodes, routers=[router])
+        await until(lambda: list(remote.values()) == [stays])
+        await until(lambda: not away._supervisor._tasks)

@@ -48,7 +48,7 @@ def is_queued_at(previous: Route | None, link: Link | None) -> bool:
     """Whether a sequence that nobody knows is its queue's to refuse."""
     if previous is not None and previous.link is link:
         return previous.is_queued
-    return link is not None and link.lane is None
+    return link is not None and not link.is_on_its_own
 
 
 def end_doubt(inflight: RoutedRequest, error: TritonError) -> None:

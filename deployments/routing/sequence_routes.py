@@ -237,17 +237,19 @@ class SequenceRoutes:
         self, correlation_id: _CorrelationId, known: Route | None, *, local_only: bool
     ) -> list[Link]:
         """Return the instances that may have a sequence which one router saw last at ``known``."""
-        links = [
-            link
-            for link in (*self._pool.links, *self.retired)
-            if link.lane is not None or self._queue_at(link) is not None
-        ]
-        is_hashed = self._pool.routes is None
-        if is_hashed and known is not None and known.generation == self._generation:
+        all_links = [*self._pool.links, *self.retired]
+        links = [link for link in all_links if self._may_answer(link)]
+        if self._pool.routes is not None:
+            # Those whose lanes are being opened may have it, and can be asked in a moment.
+            return all_links if links else []
+        if known is not None and known.generation == self._generation:
             # Since it was asked for, the id can only have started again at its home.
             home = self._home(correlation_id, local_only=local_only)
             links = [link for link in links if link in {home, known.link}]
         return links
+
+    def _may_answer(self, link: Link) -> bool:
+        return link.lane is not None or self._queue_at(link) is not None
 
     def _ask_first(
         self,
@@ -295,7 +297,8 @@ class SequenceRoutes:
         else:
             # Nobody: then the one that had it, or would have it, is the one to say so.
             known = None if previous is None else previous.link
-            route.link = knowing[0] if knowing else known or choose(correlation_id, links)
+            there = [link for link in links if self._may_answer(link)] or links
+            route.link = knowing[0] if knowing else known or choose(correlation_id, there)
         route.is_queued = (
             found[0].asked_queue is not None if found else is_queued_at(previous, route.link)
         )

@@ -149,6 +149,7 @@ async def test_the_holder_of_a_node_that_is_gone_is_forgotten() -> None:
         first, second, third = cluster.nodes
         (router,) = first.routers
         remote = router._membership._remote
+        await until(lambda: len(remote) == 2 and all(each.lane for each in remote.values()))
         away, stays = remote[second.node_id], remote[third.node_id]
         await cluster.stop_holder(second)
         await until(lambda: away.lane is None)

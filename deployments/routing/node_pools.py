@@ -141,8 +141,7 @@ class NodePools:
         """Learn that the holder of another node is there, or gone; what is alone there has none."""
         for pool in self.all():
             links = [link for link in pool.links if link.endpoint.node_id == node_id]
-            is_known = any(link.lane is None or link.lane.holder is not None for link in links)
-            if is_known or (links and pool.sequences is not None):
+            if any(link.lane is None or link.lane.holder is not None for link in links):
                 self._queue_changed(pool)
 
     def find(self, name: str, version: int) -> LinkPool | None:
@@ -173,8 +172,9 @@ class NodePools:
         if pool.config is None or not self._is_on:
             return
         local = [link for link in pool.links if link.is_local]
-        # Whoever gets a request of a sequence has to find it, so sequences always have a queue.
-        least = 2 if pool.sequences is None else 1
+        # Whoever gets a request of a sequence has to find it, so a holder adopts all that have any;
+        # others hear of it from the instances. A holder of an older release leaves one alone.
+        least = 2 if pool.sequences is None or self._adopt is None else 1
         if not pool.is_pooled and len(local) + pool.has_own < least:
             return
         pool.is_pooled = True

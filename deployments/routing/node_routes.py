@@ -97,7 +97,7 @@ class NodeRoutes:
             queue = self._pool.queue
             if not place.is_own:
                 # Its holder may have queues of other models only.
-                is_held = place.is_held or self._pool.sequences is not None
+                is_held = place.is_held
                 queue = self._remote_queue(place.node_id, self._pool) if is_held else None
             place.lead_to(queue)
             if place.is_awaited:

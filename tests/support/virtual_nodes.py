@@ -28,7 +28,7 @@ from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
 from deployments.scheduling.scheduler import Decision
 from deployments.settings.lane_settings import LaneSettings
-from deployments.shared_memory.regions import RegionMaps
+from deployments.shared_memory.objects import RegionMemory
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import SECRET
@@ -97,8 +97,6 @@ class _LoopReactor(Reactor):
             return
         self.turn(0.0)
         self.on_turned()
-        if self._epoll.closed:
-            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -137,7 +135,7 @@ class VirtualInstance:
         lead.is_held = True
         self.executor = Executor(config, 1, self.model, lead, clock_ns=clock_ns)
         readiness = Readiness("m", self.model.is_ready)
-        handler = InstanceLanes(config, self.executor, self.model, RegionMaps(), readiness)
+        handler = InstanceLanes(config, self.executor, self.model, RegionMemory(), readiness)
         self.slabs = SlabPool(1 << 20)
         self.server = LaneServer(handler, reactor=self.reactor, secret=SECRET, slabs=self.slabs)
         uds, tcp = self.server.start(f"\0manta-virtual-{os.getpid()}-{next(_names)}", "127.0.0.1")
@@ -232,6 +230,7 @@ class VirtualNode(Node):
         """End a router's process: its sockets close, and it does nothing more."""
         self.routers.remove(router)
         membership = router._membership
+        assert membership is not None
         server = membership._server
         lanes = [each._connection for each in router._links._lanes]
         lanes += [each.lane._connection for each in membership._remote.values() if each.lane]

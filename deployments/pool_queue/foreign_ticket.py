@@ -74,6 +74,13 @@ class HeldQueue(Protocol):
             is_ended: Whether that ends its request, which counts as a failure here.
         """
 
+    def give_up(self, ticket: "ForeignTicket") -> bool:
+        """Forget the first request of a sequence that has not begun, unless others follow it here.
+
+        Returns:
+            Whether it is to begin elsewhere now.
+        """
+
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Learn that requests of a granted batch will not come: the instance is to forget them."""
 

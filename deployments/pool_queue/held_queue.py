@@ -217,6 +217,10 @@ class HeldQueue:
             self.withdrawn(request)
         return moved
 
+    def starts(self) -> list[OwnRequest]:
+        """Return the first requests of sequences that wait and may begin elsewhere."""
+        return [each for each in self._own if each.may_start_elsewhere]
+
     def draining(self) -> None:
         """Learn that an instance is about to end: if they all are, they get what waits."""
         if all(lane.draining for lane in self._batches.lanes.values()):
@@ -275,6 +279,19 @@ class HeldQueue:
             self._statistics.record_failure(FailureReason.CANCELED, waited_ns)
         self._withdrawn_count += 1
         self._expiry.set(0)
+
+    def give_up(self, ticket: HeldTicket) -> bool:
+        """Forget the first request of a sequence that has not begun, unless others follow it here.
+
+        Returns:
+            Whether it is to begin elsewhere now.
+        """
+        if not self._queue.give_up(ticket):
+            return False
+        if isinstance(ticket, OwnRequest):
+            del self._own[ticket]
+            ticket.queue = None
+        return True
 
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Have an instance not wait for requests that were granted and will not come."""

@@ -16,7 +16,10 @@ frame     from, to       message   meaning
 TICKET    router, holder `Ticket`  a request waits here; the frame's id is its number
 WITHDRAW  router, holder none      forget the ticket; echoed unless it has been granted meanwhile;
                                    with FLAG_FINAL its request was cancelled, else it goes elsewhere
-WITHDRAW  router, holder `Missing` my part of a granted batch will not come
+WITHDRAW  router, holder `Missing` my part of a granted batch will not come; with the number of a
+                                   ticket, and of no batch: a sequence is to begin elsewhere; forget
+                                   that ticket and echo this, unless it has begun or more of it is
+                                   there. A holder of an earlier release does nothing
 GRANT     holder, router `Grant`   send these requests as a part of this batch
 ERROR     holder, router an error  the request is not executed: it was refused, expired...; without
                                    FLAG_FINAL the holder has no such queue yet: try again

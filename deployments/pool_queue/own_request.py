@@ -9,7 +9,7 @@ from typing import Protocol
 from mypy_extensions import mypyc_attr
 
 from backends.api.model_config import ModelConfig
-from backends.api.request import InferenceRequest
+from backends.api.request import SEQUENCE_START, InferenceRequest
 from deployments.contracts.sinks import ResponseSink
 from deployments.lane.inflight import LaneInflight
 from deployments.scheduling.factory import make_signature
@@ -81,6 +81,12 @@ class OwnRequest(LaneInflight):
     def is_movable(self) -> bool:
         """Whether it may as well be executed on another node."""
         return not (self.local_only or self.correlation_id)
+
+    @property
+    def may_start_elsewhere(self) -> bool:
+        """Whether it begins a sequence, which may as well be on another node."""
+        is_start = bool(self.correlation_id) and self.flags & SEQUENCE_START != 0
+        return is_start and not (self.has_given_id or self.local_only or self.cancelled)
 
     def wait_from(self, now_ns: int) -> None:
         """Note that it waits from now on, unless it has waited before."""

@@ -206,7 +206,9 @@ class PartyLane:
         if frame.message:
             missing = decode_missing(frame.message)
             queue = self._queues.find(missing.model_name, missing.version)
-            if queue is not None:
+            if frame.request_id:
+                self._give_up(frame.request_id)
+            elif queue is not None:
                 queue.missing(self, missing)
             return
         ticket = self._waiting.pop(frame.request_id, None)
@@ -216,6 +218,13 @@ class PartyLane:
         ticket.is_cancelled = True
         self.connection.send(WITHDRAW, frame.request_id)
         ticket.queue.withdrawn(ticket, is_ended=frame.flags & FLAG_FINAL != 0)
+
+    def _give_up(self, number: int) -> None:
+        """Let a sequence begin elsewhere; if it cannot, its first request just waits on."""
+        ticket = self._waiting.get(number)
+        if ticket is not None and ticket.queue.give_up(ticket):
+            del self._waiting[number]
+            self.connection.send(WITHDRAW, number)
 
     def _on_lease_end(self, frame: Frame) -> None:
         ended = decode_lease_end(frame.message)

@@ -138,13 +138,20 @@ class TicketQueue:
         request.queue = None
         return False
 
-    def withdraw(self, request: OwnRequest, taken: Callable[[OwnRequest | None], None]) -> None:
+    def withdraw(
+        self,
+        request: OwnRequest,
+        taken: Callable[[OwnRequest | None], None],
+        *,
+        is_start: bool = False,
+    ) -> None:
         """Have a request back.
 
         Args:
             request: The request.
             taken: Called with the request once it is the router's again; with None when it went
                 another way: it was granted meanwhile, has ended, or the lane is lost.
+            is_start: Whether it begins a sequence, of which it stays if more waits there.
         """
         waiting = self._lane.find(request) if request.queue is self else None
         if waiting is None or waiting.is_withdrawn:
@@ -157,7 +164,11 @@ class TicketQueue:
 
         self._withdrawing_count += 1
         waiting.taken = settled
-        if self._withdraw(waiting):
+        if is_start:
+            waiting.is_withdrawn = True
+            missing = Missing(self._model_name, self._version, 0, 0, "")
+            self._lane.send(WITHDRAW, request.number, encode(missing))
+        elif self._withdraw(waiting):
             self._loop.call_soon(self.gone, waiting, RequestCancelledError(""))
 
     @property
@@ -179,6 +190,16 @@ class TicketQueue:
         )
         return list(itertools.islice(movable, count))
 
+    def starts(self) -> list[OwnRequest]:
+        """Return the first requests of sequences that wait and may begin elsewhere."""
+        return [
+            each.request
+            for each in self._lane.waiting.values()
+            if each.queue is self
+            and not (each.is_withdrawn or each.is_parked)
+            and each.request.may_start_elsewhere
+        ]
+
     def _withdraw(self, waiting: WaitingTicket, flags: int = 0) -> bool:
         """Return whether a request does not wait any more; otherwise the holder is asked."""
         number = waiting.request.number
@@ -187,7 +208,8 @@ class TicketQueue:
             self._parked.remove(waiting)
             self._lane.strike_out(number)
             return True
-        if is_new:
+        if is_new or flags:
+            # One of a sequence that was to begin elsewhere may have been left where it is.
             self._lane.send(WITHDRAW, number, flags=flags)
         return False
 

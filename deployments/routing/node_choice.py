@@ -123,6 +123,21 @@ def choose_for_sequence(views: Sequence[NodeView], now_ns: int, random: Random) 
     return choose(views, now_ns, random) if best is None else best
 
 
+def full_for_sequences(views: Sequence[NodeView], now_ns: int) -> tuple[list[NodeView], int]:
+    """Return where new sequences wait in vain, and how many of them may begin at other nodes.
+
+    A node that was chosen for the slots that it had may have none when the request comes, and one
+    that has some may have come later.
+
+    Args:
+        views: All nodes that have instances of the model.
+        now_ns: Now.
+    """
+    heard = [view for view in views if view.is_trusted(now_ns) and not view.is_single]
+    full = [each for each in heard if each.waiting_count and not each.current_load.free_slot_count]
+    return full, sum(max(0, view.free_slot_count()) for view in heard) if full else 0
+
+
 def take_back(views: Sequence[NodeView], now_ns: int) -> list[Move]:
     """Return which of this router's waiting requests are to wait at another node.
 

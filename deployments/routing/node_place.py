@@ -243,6 +243,29 @@ class NodePlace:
                 taken(request.moved() if isinstance(request, RoutedRequest) else None)
         return len(requests)
 
+    def starts(self) -> list[OwnRequest]:
+        """Return the first requests of sequences that wait there and may begin elsewhere."""
+        queue = self._held or self._tickets
+        return [] if queue is None else queue.starts()
+
+    def give_up(self, start: OwnRequest, taken: Taken) -> bool:
+        """Have a sequence begin elsewhere that waits for a slot there.
+
+        Args:
+            start: Its first request.
+            taken: Called with that; or with None when it stays, as it was granted meanwhile, or
+                more of the sequence waits there.
+
+        Returns:
+            Whether it may begin elsewhere, as far as is known.
+        """
+        if self._tickets is not None:
+            self._tickets.withdraw(start, taken, is_start=True)
+            return True
+        is_back = self._held is not None and self._held.give_up(start)
+        taken(start if is_back else None)
+        return is_back
+
 
 def _start_on(lane: LaneClient, request: OwnRequest) -> None:
     request.queue = None

@@ -28,12 +28,13 @@ from deployments.routing.node_choice import (
     choose,
     choose_for_sequence,
     for_lease,
+    full_for_sequences,
     take_back,
     to_ask,
 )
 from deployments.routing.node_place import NodePlace
 from deployments.routing.node_view import NodeView
-from deployments.routing.pool import Link, LinkPool
+from deployments.routing.pool import Link, LinkPool, SequenceLinks
 
 # While requests wait, or a node is to say something, this often.
 _LOOK_S: Final = 0.1
@@ -75,6 +76,8 @@ class NodeRoutes:
         self._timer: asyncio.TimerHandle | None = None
         self._is_question_due = False
         self._question_timer: asyncio.TimerHandle | None = None
+        # Sequences that have been asked back, to begin elsewhere.
+        self._restarting_count = 0
 
     def refresh(self, links: Iterable[Link]) -> None:
         """Look again at where instances are and how requests get there."""
@@ -171,6 +174,7 @@ class NodeRoutes:
             return None
         view = choose_for_sequence(views, now_ns, random)
         view.promised()
+        self._watch()
         place = self._place_of(view)
         links = [link for link in place.links if link.lane is not None]
         # One that is on its own yet is none of the queue's, and others take nothing without one.
@@ -241,10 +245,31 @@ class NodeRoutes:
         views = self._views(now_ns)
         if len(views) < 2 or not any(view.waiting_count for view in views):  # noqa: PLR2004
             return
+        self._restart_sequences(views, now_ns)
         for source, target, count in take_back(views, now_ns):
             taken = partial(self._taken, self._place_of(target))
             target.promised(self._place_of(source).withdraw(count, taken))
         self._ask(views, now_ns)
+
+    def _restart_sequences(self, views: list[NodeView], now_ns: int) -> None:
+        """Have sequences that wait for a slot begin at a node that has one."""
+        sequences = self._pool.sequences
+        if sequences is None:
+            return
+        full, free_count = full_for_sequences(views, now_ns)
+        room = free_count - self._restarting_count
+        for view in full:
+            place = self._place_of(view)
+            for start in place.starts() if room > 0 else ():
+                if room > 0 and sequences.hold(start):
+                    self._restarting_count += 1
+                    room -= place.give_up(start, partial(self._restarted, sequences, start))
+
+    def _restarted(
+        self, sequences: SequenceLinks, start: OwnRequest, back: OwnRequest | None
+    ) -> None:
+        self._restarting_count -= 1
+        sequences.release(start, is_back=back is not None)
 
     def _ask_soon(self) -> None:
         """Ask once the own queue has looked at what came in this tick."""

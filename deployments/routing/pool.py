@@ -69,6 +69,12 @@ class SequenceLinks(Protocol):
     def refused(self, inflight: LaneInflight, error: TritonError) -> None:
         """Send a request elsewhere whose sequence is not where it was, or end it."""
 
+    def hold(self, start: OwnRequest) -> bool:
+        """Keep what follows a sequence's first request, which is taken back from where it waits."""
+
+    def release(self, start: OwnRequest, *, is_back: bool) -> None:
+        """Send it, if it is back, and what followed."""
+
     def retire(self, link: Link) -> None:
         """Let an instance that left the pool go on with its sequences; this closes the lane."""
 

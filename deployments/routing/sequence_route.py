@@ -23,13 +23,15 @@ class Route:
         is_remembered: Whether it may have become wrong, as nobody was asked just now.
         used_s: When a request last took it.
         awaits_queue: Whether it was asked for, and requests then found no queue there.
-        waiting: Requests that wait while instances are asked, and whether they need this node.
+        waiting: Requests that wait while instances are asked, or while the first request is taken
+            back, and whether they need this node.
+        restarting: That first request.
         answers: What those said who were asked for it last.
     """
 
     __slots__ = (
         "answers", "awaits_queue", "generation", "is_home", "is_queued", "is_remembered", "link",
-        "used_s", "waiting",
+        "restarting", "used_s", "waiting",
     )  # fmt: skip
 
     def __init__(self, generation: int) -> None:
@@ -41,6 +43,7 @@ class Route:
         self.used_s = 0.0
         self.awaits_queue = False
         self.waiting: list[tuple[LaneInflight, bool]] | None = None
+        self.restarting: LaneInflight | None = None
         self.answers: list[Answer] = []
 
 

@@ -90,6 +90,8 @@ class SequenceRoutes:
         self._tasks = tasks
         self._waiting_count = 0
         self._refusals = Refusals(self._loop.time)
+        # For each sequence, the question for the request of it that was refused last.
+        self._doubts: dict[_CorrelationId, asyncio.Task[None]] = {}
         # The least recently used first.
         self._routes: dict[_CorrelationId, Route] = {}
 
@@ -105,7 +107,9 @@ class SequenceRoutes:
         if route is not None and route.waiting is not None:
             self._routes[correlation_id] = route
             if self._may_wait(inflight):
-                route.waiting.append((inflight, local_only))
+                # One that was to be taken back has come back by itself.
+                place = 0 if inflight is route.restarting else len(route.waiting)
+                route.waiting.insert(place, (inflight, local_only))
             return
         self._forget_old()
         previous = route
@@ -152,9 +156,10 @@ class SequenceRoutes:
             if not (self._pool.is_pooled or (route is not None and route.is_queued)):
                 inflight.sink.fail(error)
                 return
-            question = self._doubt(inflight)
+            question = self._doubt(inflight, self._doubts.get(correlation_id))
             task = self._tasks.spawn("question for a refused sequence", question)
-            task.add_done_callback(lambda _: end_doubt(inflight, error))
+            self._doubts[correlation_id] = task
+            task.add_done_callback(lambda ended: self._doubted(inflight, error, ended))
             return
         if route is not None and route.waiting is None:
             del self._routes[correlation_id]
@@ -162,18 +167,77 @@ class SequenceRoutes:
         inflight.queue = None
         self.start(inflight, local_only=inflight.local_only)
 
-    async def _doubt(self, inflight: RoutedRequest) -> None:
-        """Ask the instances for a sequence that a queue has refused, which may be behind."""
+    def hold(self, start: OwnRequest) -> bool:
+        """Keep what follows a sequence's first request, which is taken back from where it waits.
+
+        Args:
+            start: That request.
+
+        Returns:
+            Whether it may be taken back: not while its sequence is asked for.
+        """
+        route = self._routes.get(start.correlation_id)
+        if route is None or start.flags & SEQUENCE_END:
+            return True
+        if route.waiting is not None:
+            return False
+        route.waiting, route.restarting = [], start
+        return True
+
+    def release(self, start: OwnRequest, *, is_back: bool) -> None:
+        """Send the first request of a sequence, if it is back, and what has followed it."""
+        correlation_id = start.correlation_id
+        route = self._routes.get(correlation_id)
+        is_held = route is not None and route.restarting is start
+        if is_back:
+            # It begins wherever there is a slot now.
+            self._routes.pop(correlation_id, None)
+            start.queue = None
+            self.start(start)
+            if route is not None and not is_held:
+                # Another sequence has the id since.
+                self._routes[correlation_id] = route
+        if route is None or not is_held:
+            return
+        if is_back:
+            self._go_on(route)
+        else:
+            # What a lost lane gives back comes before what has followed.
+            self._loop.call_soon(self._go_on, route)
+
+    def _go_on(self, route: Route) -> None:
+        route.restarting = None
+        self._send_released(route)
+
+    async def _doubt(self, inflight: RoutedRequest, earlier: "asyncio.Task[None] | None") -> None:
+        """Ask the instances for a sequence that a queue has refused, which may be behind.
+
+        Args:
+            inflight: The request that was refused.
+            earlier: The same for the one of the sequence that was refused before, and stays ahead.
+        """
         inflight.is_doubted = False
         now_s = self._loop.time()
+        # Its first request may be on the way from a node without a free slot to one that has some.
+        may_know = not inflight.refused_s and self._pool.routes is not None
         inflight.refused_s = inflight.refused_s or now_s
         correlation_id = inflight.request.correlation_id
         links = [*self._pool.links, *self.retired]
         answers = await search(correlation_id, links, lambda _: None)
-        may_know = any(answer.knowing or not answer.is_sure for answer in answers)
+        may_know |= any(answer.knowing or not answer.is_sure for answer in answers)
         if may_know and now_s - inflight.refused_s < _DOUBT_S:
             await asyncio.sleep(_DOUBT_AGAIN_S)
             inflight.is_doubted = True
+        if earlier is not None:
+            await asyncio.wait([earlier])
+
+    def _doubted(
+        self, inflight: RoutedRequest, error: TritonError, ended: "asyncio.Task[None]"
+    ) -> None:
+        correlation_id = inflight.request.correlation_id
+        if self._doubts.get(correlation_id) is ended:
+            del self._doubts[correlation_id]
+        end_doubt(inflight, error)
 
     def _may_begin(self, link: Link | None) -> bool:
         """Whether a sequence may start where it was sent before."""
@@ -302,11 +366,7 @@ class SequenceRoutes:
         route.is_queued = (
             found[0].asked_queue is not None if found else is_queued_at(previous, route.link)
         )
-        for inflight, local_only in self._released(route):
-            if inflight.cancelled:
-                inflight.fail(RequestCancelledError(""))
-            else:
-                self.start(inflight, local_only=local_only)
+        self._send_released(route)
         # What came meanwhile was asked for too; the next request asks again.
         route.is_home = route.link is home if is_hashed else bool(knowing)
         route.is_remembered = True
@@ -339,6 +399,13 @@ class SequenceRoutes:
                     f"for sequence {correlation_id}; send the request again"
                 )
             )
+
+    def _send_released(self, route: Route) -> None:
+        for inflight, local_only in self._released(route):
+            if inflight.cancelled:
+                inflight.fail(RequestCancelledError(""))
+            else:
+                self.start(inflight, local_only=local_only)
 
     def _released(self, route: Route) -> list[tuple[LaneInflight, bool]]:
         """Return the requests that wait for a route, which nobody does any more."""

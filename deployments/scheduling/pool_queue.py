@@ -75,6 +75,7 @@ class PoolQueue(Generic[Item]):
         enqueue: Takes a request and returns whether `next` has to be asked; see
             `PoolScheduler.enqueue`.
         ended, missed: Learn what became of sequences at an instance; see `PoolScheduler`.
+        give_up: Forgets a sequence that has not begun; see `PoolScheduler`.
         instances: The instances, by name.
         last_number: Of the batch that was formed last.
         leased: The instance of each lease, by its number.
@@ -83,7 +84,8 @@ class PoolQueue(Generic[Item]):
 
     __slots__ = (
         "_has_limited", "_idle", "_is_shared", "_scheduler", "_short", "_short_ns", "avoid",
-        "ended", "enqueue", "instances", "last_number", "leased", "mean_batch_size", "missed",
+        "ended", "enqueue", "give_up", "instances", "last_number", "leased", "mean_batch_size",
+        "missed",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +97,7 @@ class PoolQueue(Generic[Item]):
         self.enqueue = scheduler.enqueue
         self.avoid = scheduler.avoid
         self.ended = scheduler.ended
+        self.give_up = scheduler.give_up
         self.missed = scheduler.missed
         self.instances: dict[str, PoolInstance[Item]] = {}
         self.leased: dict[int, str] = {}

@@ -141,6 +141,13 @@ class PoolScheduler(Protocol[Item]):
     def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Give up requests whose time is over, and sequences that are idle."""
 
+    def give_up(self, item: Item) -> bool:
+        """Forget a sequence that waits for a slot, if nothing of it is here but this request.
+
+        Returns:
+            Whether it was so.
+        """
+
     def stop(self) -> None:
         """Accept nothing more; what is queued is still handed out."""
 
@@ -288,6 +295,11 @@ class SharedScheduler(Generic[Item]):
 
     def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
         """Sequences are nothing to it."""
+
+    def give_up(self, item: Item) -> bool:
+        """Sequences are nothing to it."""
+        del item
+        return False
 
     def stop(self) -> None:
         """Accept nothing more; what is queued is still handed out."""

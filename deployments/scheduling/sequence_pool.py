@@ -209,6 +209,10 @@ class SequencePool(ABC, Generic[SequencedT]):
         self._sequences.expire(now_ns)
         return self._take_dropped()
 
+    def give_up(self, item: SequencedT) -> bool:
+        """Forget a sequence that waits for a slot; see `PoolScheduler.give_up`."""
+        return self._sequences.give_up(item)
+
     def stop(self) -> None:
         """Let no sequence start; those that run may go on."""
         self._sequences.is_stopped = True

@@ -304,6 +304,20 @@ class Sequences(Generic[SequencedT]):
             items = self._leave(sequence, SequenceEvent.TIMED_OUT)
             self.dropped += [(item, UnavailableError(_TIMED_OUT)) for item in items]
 
+    def give_up(self, item: SequencedT) -> bool:
+        """Forget a sequence of the backlog, if nothing of it is here but this request.
+
+        Returns:
+            Whether it was so.
+        """
+        for sequence in self._backlog.sequences():
+            queue = sequence.queue
+            if len(queue) == 1 and queue[0] is item:
+                self._backlog.remove(sequence)
+                self._leave(sequence, SequenceEvent.CANCELLED)
+                return True
+        return False
+
     def clear(self) -> list[SequencedT]:
         """Forget every sequence and give up what they have queued."""
         items = [item for item, _ in self.dropped]

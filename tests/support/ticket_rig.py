@@ -141,6 +141,12 @@ class Queue:
             self.waiting.remove(ticket)
         self.cancelled.append(ticket)
 
+    def give_up(self, ticket: ForeignTicket) -> bool:
+        is_alone = sum(each.correlation_id == ticket.correlation_id for each in self.waiting) == 1
+        if is_alone:
+            self.waiting.remove(ticket)
+        return is_alone
+
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         self.not_coming.append(missing)
 

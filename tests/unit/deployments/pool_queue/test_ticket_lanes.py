@@ -226,6 +226,29 @@ def test_a_withdrawn_request_that_is_granted_meanwhile_goes_on(run):
     run(main)
 
 
+def test_the_first_request_of_a_sequence_comes_back_unless_more_of_it_waits_there(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            alone = Request(correlation_id=1, flags=SEQUENCE_START)
+            first, *rest = [Request(correlation_id=2, flags=flags) for flags in (SEQUENCE_START, 0)]
+            for request in (alone, first, *rest):
+                client.start(request)
+            assert client.starts() == [alone, first]
+            client.withdraw(first, rig.router.taken, is_start=True)
+            client.withdraw(alone, rig.router.taken, is_start=True)
+            await until(lambda: rig.router.moved)
+            assert rig.router.moved == [alone]
+            assert [each.correlation_id for each in rig.queue.waiting] == [2, 2]
+            # It is cancelled there all the same.
+            first.cancel_in_queue()
+            await first.ended
+            assert [each.flags for each in rig.queue.waiting] == [0]
+            assert rig.router.moved == [alone, None]
+
+    run(main)
+
+
 def test_a_part_without_a_lane_is_reported_and_queued_again(run):
     async def main():
         async with TicketRig() as rig:

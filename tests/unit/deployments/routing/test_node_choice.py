@@ -14,6 +14,7 @@ from deployments.routing.node_choice import (
     choose,
     choose_for_sequence,
     for_lease,
+    full_for_sequences,
     take_back,
     to_ask,
 )
@@ -267,6 +268,17 @@ def test_sequence_starts_on_the_own_node_when_others_have_no_more_slots() -> Non
 def test_sequence_starts_where_it_waits_least_when_no_slot_is_free() -> None:
     views = [own(waiting=40), other("b", waiting=2)]
     assert choose_for_sequence(views, 0, Random(1)) is views[1]
+
+
+def test_sequences_begin_elsewhere_when_their_node_is_full_and_others_are_known_not_to_be() -> None:
+    views = [own(waiting=1), other("b", free_slot_count=3), other("c", free_slot_count=2)]
+    views[0].waiting_count = 1
+    views[1].sent()
+    assert full_for_sequences(views, 0) == ([views[0]], 4)
+    # What was said so long ago is nothing to go by.
+    assert full_for_sequences(views, 2 * S) == ([views[0]], 0)
+    # A node that has a slot gives it to what is on the way there.
+    assert full_for_sequences([own(free_slot_count=1), *views[1:]], 0) == ([], 0)
 
 
 def single(name: str) -> NodeView:

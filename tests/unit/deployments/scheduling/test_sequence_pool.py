@@ -97,6 +97,22 @@ def test_the_backlog_is_one_for_all_instances_oldest_first(strategy):
 
 
 @STRATEGIES
+def test_only_a_sequence_that_waits_for_a_slot_with_its_first_request_alone_is_given_up(strategy):
+    run = pool("A", strategy=strategy)
+    running, _, followed, alone, only = items = [*starts(1, 2, 3, 4), part(5, BOTH)]
+    run.enqueue(*items, part(3))
+    assert [run.queue.give_up(each) for each in (running, followed, alone, only)] == [
+        False, False, True, True,
+    ]  # fmt: skip
+    assert [run.queue.knows(each) for each in (1, 3, 4)] == [True, True, False]
+    run.run()
+    run.enqueue(part(1, END), part(2, END), *starts(4))
+    run.run()
+    assert slots(run) == {"A": [3, 4]}
+    assert not run.queue.give_up(alone)
+
+
+@STRATEGIES
 def test_an_instance_that_joins_takes_from_the_backlog(strategy):
     run = pool("A", 2, strategy=strategy)
     run.enqueue(*starts(1, 2, 3, 4, 5))

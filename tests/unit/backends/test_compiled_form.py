@@ -171,6 +171,8 @@ def test_finders_have_what_the_import_system_asks_of_them():
 
 
 def test_installed_sources_are_those_in_the_package_around_them(tmp_path: Path) -> None:
+    # Without it the checkout's package would be found before these folders.
+    write(tmp_path, "manta/__init__.py")
     write(tmp_path, "manta/backends/compiled_form.py", Path(compiled_form.__file__).read_text())
     compiled, plain = "manta/deployments/http2/frames.py", "manta/deployments/lane/batches.py"
     for path in (compiled, plain):

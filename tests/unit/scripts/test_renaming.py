@@ -57,6 +57,8 @@ def test_renamed_sources_find_each_other_and_call_what_they_import_as_before(
     for folder in ("backends", "cluster"):
         files = dict(renamed_files(tmp_path / "checkout", folder, OURS))
         write_all(files, tmp_path / "installed/manta" / folder)
+    # Without it the checkout's package would be found before these folders.
+    (tmp_path / "installed/manta/__init__.py").touch()
     done = subprocess.run(
         [sys.executable, "-m", "manta.cluster.cli"],
         cwd=tmp_path / "installed",

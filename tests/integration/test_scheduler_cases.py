@@ -216,8 +216,9 @@ def test_a_cancelled_request_of_the_backlog_cancels_its_sequence(server, folder,
     until(lambda: pending(server, "direct") == 2)
     waiting.context.cancel()
     assert waiting.outcome() == CANCELLED
+    until(lambda: pending(server, "direct") == 1)
     ending = Call(client, "direct", 4, sequence_id=1, sequence_end=True)
-    until(lambda: pending(server, "direct") == 3)
+    until(lambda: pending(server, "direct") == 2)
     (folder / "direct.go").touch()
     assert [running.outcome(), ending.outcome()] == [1, 4]
     assert follower.outcome() == CANCELLED

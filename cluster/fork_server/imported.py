@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import setproctitle
 
+from backends.compiled_form import LIBRARY, PACKAGES
+
 RAY: Final = ("ray", "ray.actor", "ray._private.workers.default_worker")
 # What instances import before they know their model, and for the most frequent kind of models.
 INSTANCES: Final = (
@@ -39,10 +41,8 @@ WORKERS: Final = (
     "cluster.server.ingress_entry",
     "deployments.ingress",
 )
-
-
 # Manta's own packages, and the library of their compiled form.
-OWN: Final = frozenset({"backends", "cluster", "deployments", "manta__mypyc"})
+OWN: Final = PACKAGES | {LIBRARY}
 
 
 @contextlib.contextmanager

@@ -41,6 +41,28 @@ def test_absolute_imports_have_the_new_names(source: str, installed: str) -> Non
     assert renamed(source, OURS) == installed
 
 
+def test_installed_fork_server_of_a_shared_ray_knows_which_modules_are_mantas(
+    tmp_path: Path,
+) -> None:
+    ours = modules(ROOT)
+    for path in ("backends/compiled_form.py", "cluster/fork_server/imported.py"):
+        place = tmp_path / "manta" / path
+        place.parent.mkdir(parents=True)
+        place.write_text(renamed((ROOT / path).read_text(), ours, path))
+    # Without it the checkout's package would be found before these folders.
+    (tmp_path / "manta/__init__.py").touch()
+    code = "from manta.cluster.fork_server.imported import OWN; print(*sorted(OWN))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "manta manta__mypyc\n", done.stderr
+
+
 def test_renamed_sources_find_each_other_and_call_what_they_import_as_before(
     tmp_path: Path,
 ) -> None:

@@ -159,6 +159,18 @@ async def outcome(request: RoutedRequest) -> InferenceResponse | TritonError:
     return ended
 
 
+async def answered(*requests: RoutedRequest) -> None:
+    """Wait for requests, none of which may end with an error."""
+    for each in requests:
+        result = await outcome(each)
+        assert not isinstance(result, TritonError), result
+
+
+def ask(node: Node, correlation_id: int, flags: int = 0, router: int = 0) -> RoutedRequest:
+    """Send a request of a sequence by one of a node's routers."""
+    return node.send(request_for(correlation_id=correlation_id, flags=flags), router=router)
+
+
 @contextlib.asynccontextmanager
 async def node_of(
     config: ModelConfig,

@@ -171,9 +171,9 @@ class PooledInstance:
             conditions=Conditions(grant=self.grant),
             clock_ns=clock_ns,
         )
-        maps = RegionMemory()
+        memory = RegionMemory()
         readiness = Readiness("m", model.is_ready)
-        self.handler = InstanceLanes(config, self.executor, model, maps, readiness)
+        self.handler = InstanceLanes(config, self.executor, model, memory, readiness)
         if self.grant is not None:
             self.grant.serve(self.handler.adoption.granted)
         self.slabs = SlabPool(64 << 20)

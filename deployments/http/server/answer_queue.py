@@ -147,7 +147,7 @@ class AnswerQueue:
                 return
         if self.is_paused:
             self._count_unread()
-        elif len(exchanges) < self._host.limits.pipeline_depth:
+        elif not self.is_full:
             self.resume_reading()
 
     def write_early(self, exchange: HttpExchange, pieces: list[bytes], size_bytes: int) -> bool:

@@ -105,7 +105,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self.close_idle()
         elif not self._answers.is_reading:
             # What the peer has sent meanwhile is not known.
-            reader.excuse(tick)
+            reader.restart_timeouts(tick)
         elif reader.in_head:
             if tick - reader.head_tick > limits.head_timeout_s:
                 self._cut_off("a peer takes too long to send a request's headers")

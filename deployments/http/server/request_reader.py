@@ -126,7 +126,7 @@ class RequestReader(RequestState):
         """End."""
         self.exchange = None
         self._target = self._parts = None
-        self._leave(b"")
+        self._keep(b"")
         del self._parser  # which refers to us in turn
 
     # Turns
@@ -141,7 +141,7 @@ class RequestReader(RequestState):
     def _begin_turn(self) -> None:
         self._is_turn_due = False
         answers, rest = self._answers, self._rest
-        self._leave(b"")
+        self._keep(b"")
         if rest and not answers.is_stopped:
             self._host.read_buffer[: len(rest)] = rest
             self._take(len(rest))
@@ -159,7 +159,7 @@ class RequestReader(RequestState):
                 if start == nbytes or answers.is_stopped:
                     return
             if self._is_turn_over():
-                self._leave(bytes(self._host.read_buffer[start:nbytes]))
+                self._keep(bytes(self._host.read_buffer[start:nbytes]))
                 answers.pause_reading()
                 if not self._is_blocked():
                     self.go_on()
@@ -313,7 +313,7 @@ class RequestReader(RequestState):
         self._turn_count += 1
         if not exchange.keep_alive:
             self._answers.stop()
-        elif len(self._exchanges) >= self._host.limits.pipeline_depth:
+        elif self._answers.is_full:
             self._answers.pause_reading()
         if exchange.is_answered:
             # Refused at its head.

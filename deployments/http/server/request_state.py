@@ -89,7 +89,7 @@ class RequestState:
         """Whether a request has come in part, or is not looked at yet."""
         return self.exchange is not None or bool(self._rest)
 
-    def excuse(self, tick: int) -> None:
+    def restart_timeouts(self, tick: int) -> None:
         """Note that the peer is not slow: it is the server that does not read."""
         self.active_tick = self.head_tick = tick
 
@@ -97,7 +97,7 @@ class RequestState:
         """Whether what comes next is a request that may not begin yet."""
         return self._answers.is_full and (self.exchange is None or self.in_head)
 
-    def _leave(self, rest: bytes) -> None:
+    def _keep(self, rest: bytes) -> None:
         """Keep what waits for a later turn of the loop, counted as memory."""
         self._host.budget.take(len(rest))
         self._host.budget.give_back(len(self._rest))

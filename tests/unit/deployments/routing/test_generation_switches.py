@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from backends.api.errors import InvalidArgumentError, TritonError
+from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.routing.router import Router
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import until
 from tests.support.pool_cluster import Cluster, cluster_of
-from tests.support.pool_node import Node, node_of, outcome, publish
-from tests.support.pool_rig import PooledInstance, request_for, stopped
+from tests.support.pool_node import Node, answered, ask, node_of, outcome, publish
+from tests.support.pool_rig import PooledInstance, stopped
 
 SEQUENCES = ModelConfig(
     "m",
@@ -30,16 +30,6 @@ SEQUENCES = ModelConfig(
 )
 START, END = SEQUENCE_START, SEQUENCE_END
 _rounds = itertools.count()
-
-
-def ask(node: Node, correlation_id: int, flags: int = 0, router: int = 0):
-    return node.send(request_for(correlation_id=correlation_id, flags=flags), router=router)
-
-
-async def answered(*requests) -> None:
-    for each in requests:
-        result = await outcome(each)
-        assert not isinstance(result, TritonError), result
 
 
 def lanes(router: Router) -> int:

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import until
 from tests.support.pool_cluster import cluster_of
-from tests.support.pool_node import Node, node_of, outcome, publish
-from tests.support.pool_rig import PooledInstance, request_for, stopped
+from tests.support.pool_node import Node, answered, ask, node_of, publish
+from tests.support.pool_rig import PooledInstance, stopped
 
 SEQUENCES = ModelConfig(
     "m",
@@ -24,16 +23,6 @@ SEQUENCES = ModelConfig(
         strategy="oldest", max_candidate_sequences=8, max_sequence_idle_us=60_000_000
     ),
 )
-
-
-def ask(node: Node, correlation_id: int, flags: int = 0, router: int = 0):
-    return node.send(request_for(correlation_id=correlation_id, flags=flags), router=router)
-
-
-async def answered(*requests) -> None:
-    for each in requests:
-        result = await outcome(each)
-        assert not isinstance(result, TritonError), result
 
 
 @contextlib.asynccontextmanager

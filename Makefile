@@ -212,9 +212,9 @@ test: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-
 	$(MAKE) --no-print-directory test-times MOST_STARTS=$(MOST_STARTS)
 	$(SERVED_FORM) $(BIN)/python -m tests.chaos --schedule tests/chaos/schedules/each_change.txt
 
-# Integration tests without the longest, in two processes that share no server.
+# Integration tests, without the longest but in test-all, in two processes that share no server.
 integration-half-%:
-	$(SERVED_FORM) $(PYTEST) tests/integration -m "not long" --half $* --durations=25 --durations-min=5
+	$(SERVED_FORM) $(PYTEST) tests/integration $(if $(filter all,$(MANTA_TESTS)),,-m "not long") --half $* --durations=25 --durations-min=5
 
 # What the servers of the last run of integration tests took to start and end, by module. Starts are
 # most of that run: it fails with more of them than these.
@@ -241,22 +241,12 @@ audit: $(VENV)/.installed-test
 	$(BIN)/python scripts/make_sbom.py
 
 # All tests, each once: what takes too long for every change too, of which MANTA_TESTS=all opens the
-# gates. FUZZ_SECONDS is 10 here unless given. Beside it now and then: 30 minutes of chaos for each
-# seed, a million attacks, 10,000 sequences (make chaos CHAOS="--minutes 30 --seed 1 2 3", make attack,
-# make sequences).
+# gates. Beside it now and then: 30 minutes of chaos for each seed, a million attacks, 10,000 sequences
+# (make chaos CHAOS="--minutes 30 --seed 1 2 3", make attack, make sequences).
 test-all: export MANTA_TESTS := all
 test-all: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-tools
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit compiled-for-tests lint types stores k8s-check
-	$(MAKE) --no-print-directory unit-compiled frameworks demo-models demo-frameworks interop-tools kserve-client
 	rm -f .cache/test-times.jsonl
-	$(SERVED_FORM) $(PYTEST) tests/integration
-	$(MAKE) --no-print-directory test-times MOST_STARTS=200
-	$(MAKE) --no-print-directory faults compare-forms wheel-test
-	$(SERVED_FORM) $(BIN)/python -m tests.chaos --minutes 5 --seed 1 2 3
-	$(BIN)/python -m tests.attack --requests 300000
-	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
-	$(MAKE) --no-print-directory mutants
-	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC)$(TRITON_SERVER_SRC),$(MAKE) conformance)
+	$(BIN)/python scripts/test_parts.py
 
 # TRITON_CLIENT_SRC, PYTHON_BACKEND_SRC and TRITON_SERVER_SRC name checkouts of triton-inference-server/client,
 # .../python_backend and .../server.

@@ -19,7 +19,7 @@ CHECKOV_VERSION := 3.3.30
 MUTMUT_VERSION := 3.8.1
 KSERVE_VERSION := 0.20.0
 
-.PHONY: help compiled compiled-for-tests unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-measured unit-reached frameworks integration sequences stores faults test-times test-all conformance bench bench-perf bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools kserve-client fuzz mutants lanes chaos attack audit k8s-check clean
+.PHONY: help compiled compiled-for-tests unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-measured unit-reached frameworks integration sequences stores faults test-times test-all conformance bench bench-perf bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools image-tools kserve-client fuzz mutants lanes chaos attack audit k8s-check clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -165,6 +165,10 @@ interop-tools:
 integration: $(VENV)/.installed-test demo-models demo-frameworks interop-tools kserve-client
 	$(PYTEST) -q tests/integration
 
+# What builds an image without a container engine, and what runs it.
+image-tools:
+	scripts/debian_packages.sh mmdebstrap=mmdebstrap buildah=buildah bwrap=bubblewrap
+
 # Azurite from npm; without npm the tests of Azure are skipped.
 store-tools:
 	scripts/store_tools.sh
@@ -244,7 +248,7 @@ audit: $(VENV)/.installed-test
 # gates. Beside it now and then: 30 minutes of chaos for each seed, a million attacks, 10,000 sequences
 # (make chaos CHAOS="--minutes 30 --seed 1 2 3", make attack, make sequences).
 test-all: export MANTA_TESTS := all
-test-all: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-tools
+test-all: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-tools image-tools
 	rm -f .cache/test-times.jsonl
 	$(BIN)/python scripts/test_parts.py
 

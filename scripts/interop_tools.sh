@@ -8,19 +8,9 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 failed=()
-missing=()
-command -v curl >/dev/null || missing+=(curl)
-{ command -v nghttp && command -v h2load; } >/dev/null || missing+=(nghttp2-client)
-command -v npm >/dev/null || missing+=(nodejs npm)
-command -v redis-server >/dev/null || missing+=(redis-server)
-
-as_root=()
-[ "$(id -u)" = 0 ] || as_root=(sudo -n)
-if [ ${#missing[@]} -gt 0 ]; then
-  install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
-  said=$({ "${install[@]}" update && "${install[@]}" install --yes --no-install-recommends "${missing[@]}"; } 2>&1) \
-    || failed+=("apt-get could not install ${missing[*]}: $(tail -n 3 <<<"$said")")
-fi
+said=$(scripts/debian_packages.sh \
+  curl=curl nghttp=nghttp2-client h2load=nghttp2-client npm=nodejs npm=npm redis-server=redis-server 2>&1) \
+  || failed+=("$said")
 
 packages=tests/integration/grpc_js
 if ! cmp --silent "$packages/package-lock.json" "$packages/node_modules/.installed-lock"; then

@@ -10,13 +10,14 @@
 environment, each process that imports one of the sources named gets it with a probe before each
 statement and on each way out of a branch: one byte of a file that all processes map. So nothing is
 lost of a process that is killed, forked or ends by `os._exit`, which coverage tools report at exit.
-A probe costs some 30 ns.
+A probe costs less than 0.1 us.
 
 Imports nothing of ours, so that it measures an older commit as well.
 """
 
 import argparse
 import ast
+import ctypes
 import json
 import mmap
 import os
@@ -82,6 +83,21 @@ def _stays_first(number: int, statement: ast.stmt) -> bool:
     return number == 0 and is_text
 
 
+class Marks:
+    """The bytes of one source. Code that goes to another process by value marks nothing there."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, address: int, size: int) -> None:
+        self._bytes = (ctypes.c_ubyte * size).from_address(address)
+
+    def __setitem__(self, number: int, mark: int) -> None:
+        self._bytes[number] = mark
+
+    def __reduce__(self) -> tuple[type[bytearray], tuple[int]]:
+        return bytearray, (len(self._bytes),)
+
+
 def probed(source: bytes, path: str) -> tuple[CodeType, list[int]]:
     """Compile a module with probes, which assign to the module's global `__reached__`.
 
@@ -96,8 +112,7 @@ def probed(source: bytes, path: str) -> tuple[CodeType, list[int]]:
 def watch(folder: Path) -> None:
     """Have this process, and those it forks, record which probes of the named sources it passes."""
     places: dict[str, tuple[int, int]] = json.loads((folder / _PLACES).read_text())
-    with (folder / _MARKS).open("r+b") as file:
-        marks = memoryview(mmap.mmap(file.fileno(), 0))
+    address = _mapped(folder / _MARKS)
     plain = SourceFileLoader.get_code
 
     def get_code(loader: SourceFileLoader, fullname: str) -> CodeType | None:
@@ -106,10 +121,25 @@ def watch(folder: Path) -> None:
         if place is None or module is None:
             return plain(loader, fullname)
         start, end = place
-        module.__dict__[_NAME] = marks[start:end]
+        module.__dict__[_NAME] = Marks(address + start, end - start)
         return probed(loader.get_data(loader.path), loader.path)[0]
 
     SourceFileLoader.get_code = get_code  # type: ignore[method-assign, assignment]
+
+
+def _mapped(file: Path) -> int:
+    """Map a file until the process ends; returns where. No descriptor stays, as of `mmap.mmap`."""
+    call = ctypes.CDLL(None, use_errno=True).mmap
+    call.restype = ctypes.c_void_p
+    call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
+    size = file.stat().st_size
+    with file.open("r+b") as opened:
+        found = call(
+            None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, opened.fileno(), 0
+        )
+    if found in (None, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), "cannot map", str(file))
+    return int(found)
 
 
 def install(folder: Path, sources: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from backends import compiled_form
 from scripts import mypyc_build
 
 RUN: list[list[str]] = []
+NICED: list[int] = []
 
 
 @pytest.fixture
@@ -33,7 +34,11 @@ def tree(tmp_path: Path, script, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setattr(script, "ROOT", tmp_path)
     monkeypatch.setattr(mypyc_build, "impediment", lambda: "")
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: RUN.append(command))
+    # The niceness of these tests, and of the session that all tests are in, stays.
+    monkeypatch.setattr(os, "nice", NICED.append)
+    monkeypatch.setattr(script, "_AUTOGROUP", tmp_path / "autogroup")
     RUN.clear()
+    NICED.clear()
     return tmp_path
 
 
@@ -73,9 +78,9 @@ def test_source_that_does_not_compile_is_tried_again_when_it_has_changed(tree, s
         raise SystemExit("mypyc refuses")
 
     monkeypatch.setattr(mypyc_build, "make", refuse)
-    monkeypatch.setattr(os, "nice", lambda _: 0)
     (tree / ".compiled").mkdir()
     assert script._compile_quietly("2", 1) == 1
+    assert (NICED, (tree / "autogroup").read_text()) == ([19], "19")
     assert "cannot be compiled, .compiled/log says why" in script.start_in_background()
     (tree / "deployments/a.py").write_text("edited = True")
     assert script.start_in_background().startswith("compiling in the background")

@@ -10,6 +10,7 @@ import contextlib
 import json
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -77,10 +78,12 @@ def brought(
         assert failures.keys() == set(refused), failures
         yield server
     finally:
-        for name in names:
-            _call(server, f"models/{name}/unload", {"unload_dependents": False})
-        for link in links:
-            link.unlink()
+        try:
+            for name in names:
+                _call(server, f"models/{name}/unload", {"unload_dependents": False})
+        finally:
+            for link in links:
+                link.unlink()
     _wait_until_index_is(server, before)
 
 
@@ -146,4 +149,5 @@ def _call(server: Served, what: str, parameters: dict[str, object] | None = None
 
 
 def _post(server: Served, path: str, body: dict[str, object]) -> Any:
-    return server.post(f"/v2/{path}", body, _LOAD_TIMEOUT_S)
+    # A name of a model may have a space.
+    return server.post(f"/v2/{urllib.parse.quote(path)}", body, _LOAD_TIMEOUT_S)

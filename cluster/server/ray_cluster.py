@@ -25,6 +25,7 @@ from cluster.server import serve_application
 from cluster.server.app import application
 from cluster.server.claim import claim, require_unclaimed
 from cluster.server.embedded_node import embedded_node, logs_folder
+from cluster.server.error_messages import pause_while_the_head_is_away
 from cluster.server.ray_environment import prepare
 from cluster.server.reaper import start_reaper
 from cluster.server.start_controller import (
@@ -238,6 +239,7 @@ class RayCluster:
                 logging_level=logging.ERROR,
                 log_to_driver=True,
             )
+        pause_while_the_head_is_away()
         self._output = WorkerOutput(logs_folder())
         if dashboard:
             self._reaper = start_reaper()
@@ -262,6 +264,7 @@ class RayCluster:
                     f"--ray-address: cannot join the Ray cluster at '{address}': {_why(error)}"
                 ) from error
             self._has_connected = True
+        pause_while_the_head_is_away()
 
     def ask_head(self) -> None:
         """Ask the GCS for anything; blocks while it is away."""

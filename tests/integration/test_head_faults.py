@@ -51,6 +51,7 @@ class Scene:
             with (repository / name / "config.pbtxt").open("a") as config:
                 config.write(ON_SURVIVOR)
         self.nodes = nodes
+        self.loads: list[Load] = []
         nodes.start_head()
         nodes.start_worker()
         self.server = RunningServer(
@@ -60,8 +61,19 @@ class Scene:
             manta=(sys.executable, "-c", ON_WORKER, nodes.address),
             environment={**os.environ, **SETTINGS},
         )
-        until(lambda: all(nodes.workers(ip, INGRESS) for ip in (HEAD_IP, WORKER_IP)))
+
+    def begin(self) -> None:
+        """Wait for both ingresses, and begin load."""
+        until(lambda: all(self.nodes.workers(ip, INGRESS) for ip in (HEAD_IP, WORKER_IP)))
         self.start_loads()
+
+    def end(self) -> None:
+        """Leave nothing behind that would take time from other tests, whatever has failed."""
+        if self.server.process.poll() is None:
+            self.server.process.kill()
+            self.server.wait(30)
+        for load in self.loads:
+            load.stop()
 
     def start_loads(self) -> None:
         """Begin load over HTTP and gRPC, which goes on until `stop_loads`."""
@@ -127,7 +139,12 @@ class Scene:
 @contextmanager
 def scene_of(storage: str, repository: Path) -> Iterator[Scene]:
     with HeadAndWorker(storage) as nodes:
-        yield Scene(nodes, repository)
+        scene = Scene(nodes, repository)
+        try:
+            scene.begin()
+            yield scene
+        finally:
+            scene.end()
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ class Assembly(Generic[Item]):
             return [self._give_out(key)] if batch.is_complete else []
         if key in self._given_out:
             return []
-        # A lease whose router is gone: nobody else can have sent anything.
+        # A lease that is not used: nobody else can have sent anything.
         batch = PoolBatch(message.epoch, message.number)
         batch.forget(message, is_all=True)
         self._remember(key)

@@ -86,7 +86,7 @@ class BatchPart(msgspec.Struct, array_like=True):
         sequences: Of the holder's part: by slot, the sequences that requests of other parts begin;
             0 for those that they end. None for none.
         party: Which of the batch's other routers sends the part, from 1 on; 0 for the holder, and
-            for a router that fills a lease.
+            for one of another node that fills a lease.
     """
 
     epoch: int

@@ -10,7 +10,6 @@ from deployments.lane.frames import FrameError
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import (
     Lease,
-    LeaseEnd,
     Load,
     Missing,
     Ticket,
@@ -40,10 +39,7 @@ class ForeignParty(Party, Hashable, Protocol):
         """Tell it how much waits for a model here."""
 
     def lease(self, lease: Lease) -> None:
-        """Let it start one request without asking."""
-
-    def call_back(self, lease: LeaseEnd) -> None:
-        """Ask for a lease that it has not used."""
+        """Let it start one request that waits elsewhere."""
 
 
 class HeldQueue(Protocol):

@@ -22,10 +22,9 @@ from deployments.lane.batches import Adopted, Done
 from deployments.lane.client import LaneClient
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
 from deployments.pool_queue.alarm import Alarm, AlarmClock
-from deployments.pool_queue.askers import is_shared
 from deployments.pool_queue.foreign_ticket import ForeignParty, HeldTicket, no_queue
 from deployments.pool_queue.given_batches import GivenBatches
-from deployments.pool_queue.lease_desk import LeaseDesk
+from deployments.pool_queue.leases import Leases
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import Load, Missing
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
@@ -89,11 +88,10 @@ class HeldQueue:
         self._batches = GivenBatches(epoch)
         self._own = self._batches.own
         self._statistics = InstanceStatistics()
-        self._desk = LeaseDesk(self._queue, config.name, version, epoch, clock, self._clock_ns)
+        model = config.name, version
+        self._leases = Leases(self._queue, self._batches.lanes, model, epoch, clock, self._clock_ns)
         # Tickets that are cancelled and lie in the queue until it comes to them.
         self._withdrawn_count = 0
-        # Whether another router has ever had a ticket here.
-        self._is_shared = False
         self.reports: LoadReports[ForeignParty] = LoadReports(self._loop, lambda: self.load)
         self.undecided = UndecidedTickets(self._take_again)
         self._wake = Alarm(clock, self._look)
@@ -172,7 +170,7 @@ class HeldQueue:
         self._wake.cancel()
         self._expiry.cancel()
         self.undecided.close()
-        self._desk.close()
+        self._leases.close()
         self.reports.close()
 
     def snapshot(self) -> Snapshot:
@@ -182,8 +180,6 @@ class HeldQueue:
     def start(self, request: OwnRequest) -> None:
         """Let a request of this process wait for an instance; what ends it reaches its sink."""
         self._tickets.make(request, self)
-        if self._is_shared:
-            self._desk.used_here(request.enqueue_ns)
         self._own[request] = None
         self._take(request)
 
@@ -233,7 +229,7 @@ class HeldQueue:
         now_ns = self._clock_ns()
         actions = self._queue.flush(now_ns + delay_ns)
         for batch in actions.batches:
-            self._give(batch, now_ns)
+            self._give(batch)
         for ticket, error in actions.dropped:
             self._drop(ticket, error, now_ns)
 
@@ -262,7 +258,6 @@ class HeldQueue:
 
     def enqueue(self, ticket: HeldTicket) -> None:
         """Take another router's ticket; what ends it reaches the ticket."""
-        self._is_shared = True
         if self._is_iterative and not ticket.correlation_id:
             self._batches.came_nameless(ticket)
         self._take(ticket)
@@ -299,31 +294,28 @@ class HeldQueue:
 
     def lease_returned(self, party: ForeignParty, number: int) -> None:
         """Take a lease back that was not used."""
-        self._desk.returned(number, party)
+        self._leases.returned(party, number)
         self._look()
 
     def asked_by(self, party: ForeignParty, *, when_free: bool) -> None:
         """Tell a router the load, or hand it the next free instance."""
-        self._is_shared = True
         self.reports.asked(party, when_free=when_free)
         if when_free:
-            self._answer(self._clock_ns())
+            self._answer()
 
-    def _answer(self, now_ns: int) -> None:
+    def _answer(self) -> None:
         """Let routers whose requests wait elsewhere have what is free."""
-        load = self.load
-        if not load.free_count:
-            self._desk.want_back(now_ns)
-        for party in self.reports.answered(load):
-            if is_shared(load) or not self._desk.answer(party, now_ns):
-                self.reports.tell(party)
-            else:
+        for party in self.reports.answered(self.load):
+            # What may share a batch does not go ahead of the others.
+            if self._looks_at_once and self._leases.make(party):
                 self.reports.granted(party)
+            else:
+                self.reports.tell(party)
 
     def party_lost(self, party: ForeignParty) -> None:
         """Have instances not wait for requests of a router that is gone."""
         self.reports.forget(party)
-        self._desk.party_lost(party)
+        self._leases.party_lost(party)
         self._batches.party_lost(party)
         self._expiry.set(0)
 
@@ -367,7 +359,6 @@ class HeldQueue:
         if not self._batches.leave(instance):
             return
         now_ns = self._clock_ns()
-        self._desk.left(instance, now_ns)
         for ticket, error in self._queue.leave(instance, now_ns):
             if not self._batches.is_kept(ticket):
                 self._drop(ticket, error, now_ns)
@@ -381,10 +372,9 @@ class HeldQueue:
         if done.epoch != self._epoch:
             self._queue.executed(instance, -1, done.execution_ns, now_ns)
         else:
+            self._leases.ended(done.number)
             places = self._batches.done(instance, done)
             self._queue.executed(instance, done.number, done.execution_ns, now_ns, places)
-            if self._is_shared:
-                self._desk.ended(done.number, now_ns)
         self._look()
 
     def granted(self, instance: str) -> None:
@@ -427,7 +417,7 @@ class HeldQueue:
         now_ns = self._clock_ns()
         actions = self._queue.next(now_ns)
         for batch in actions.batches:
-            self._give(batch, now_ns)
+            self._give(batch)
         for ticket, error in actions.dropped:
             self._drop(ticket, error, now_ns)
         for instance in actions.asked:
@@ -435,21 +425,12 @@ class HeldQueue:
         for instance in actions.declined:
             self._batches.lanes[instance].decline()
         self._wake.set(actions.wake_at_ns)
-        if self._is_shared:
-            if self.reports.has_askers:
-                self._answer(now_ns)
-            self._desk.look(now_ns)
+        if self.reports.has_askers:
+            self._answer()
 
-    def _give(self, batch: Batch[HeldTicket], now_ns: int) -> None:
-        parties = self._batches.give(batch)
-        if not parties:
-            return
-        is_single = len(batch.decision.batch) == 1
-        for party in parties:
-            if is_single:
-                self._desk.began(batch.number, party, now_ns)
-            if self.reports.has_hearers:
-                self.reports.granted(party)
+    def _give(self, batch: Batch[HeldTicket]) -> None:
+        for party in self._batches.give(batch):
+            self.reports.granted(party)
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()

@@ -60,11 +60,6 @@ class LoadReports(Generic[H]):
         self._waiting: dict[H, None] = {}
 
     @property
-    def has_hearers(self) -> bool:
-        """Whether there is anybody to tell."""
-        return bool(self._hearers)
-
-    @property
     def has_askers(self) -> bool:
         """Whether a router has asked to hear of a free instance."""
         return bool(self._askers)

@@ -7,9 +7,6 @@ chosen the request for a batch, the router gets a *grant* and sends the request,
 batch, straight to the instance, which answers it straight to the router. So the holder's end loses
 nothing: tickets are sent again to the next holder, and what has begun goes on.
 
-A *lease* is a grant ahead of any request: while the pool is idle, the router may start one request
-on that instance without asking. It ends with the DONE of the batch, or by being given back.
-
 ========= ============== ========= ====================================================
 frame     from, to       message   meaning
 ========= ============== ========= ====================================================
@@ -25,8 +22,10 @@ ERROR     holder, router an error  the request is not executed: it was refused, 
                                    FLAG_FINAL the holder has no such queue yet: try again
 LOAD      holder, router `Load`    how much waits for a model here
 LOAD      router, holder `Question` tell me this
-LEASE     holder, router `Lease`   you may start one request of your own
-LEASE_END both ways      `LeaseEnd` holder: give it back; router: I have not used it
+LEASE     holder, router `Lease`   you have asked: start one request of your own on this instance
+LEASE_END router, holder `LeaseEnd` I have not used it
+LEASE_END holder, router `LeaseEnd` give it back, if it is not used; of an earlier release, which
+                                   keeps instances free for the routers of its node, too
 SEQUENCE  router, holder `SequenceQuestion` does this sequence go on in a queue there?
 SEQUENCE  holder, router bool, none whether it does; none when there is no such queue. The frame's
                                    id is the question's
@@ -173,7 +172,7 @@ class Question(msgspec.Struct, array_like=True):
 
 
 class Lease(msgspec.Struct, array_like=True):
-    """The message of LEASE: the batch that the router may fill with one request."""
+    """The message of LEASE: an empty batch that lies at an instance for the router to fill."""
 
     model_name: str
     version: int

@@ -32,7 +32,6 @@ from deployments.pool_queue.foreign_ticket import ForeignTicket, HeldQueues, no_
 from deployments.pool_queue.messages import (
     Grant,
     Lease,
-    LeaseEnd,
     Load,
     decode_lease_end,
     decode_missing,
@@ -282,14 +281,9 @@ class PartyLane:
             self.connection.send(LOAD, 0, encode(load))
 
     def lease(self, lease: Lease) -> None:
-        """Let the router start one request without asking."""
+        """Let the router start one request that waits elsewhere."""
         if not self.connection.is_lost:
             self.connection.send(LEASE, 0, encode(lease))
-
-    def call_back(self, lease: LeaseEnd) -> None:
-        """Ask for a lease that the router has not used."""
-        if not self.connection.is_lost:
-            self.connection.send(LEASE_END, 0, encode(lease))
 
     def _send_error(self, number: int, error: TritonError, flags: int = FLAG_FINAL) -> None:
         if not self.connection.is_lost:

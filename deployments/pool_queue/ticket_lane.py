@@ -382,14 +382,16 @@ class TicketLane:
     def _on_lease(self, frame: Frame) -> None:
         lease = decode_lease(frame.message)
         queue = self._queues.get((lease.model_name, lease.version))
-        if queue is not None:
-            queue.leased(lease)
-        else:
+        if queue is not None and queue.on_lease is not None:
+            queue.on_lease(lease)
+        elif not self.is_local:
             end = LeaseEnd(lease.model_name, lease.version, lease.number)
             self.send(LEASE_END, 0, encode(end))
 
     def _on_lease_end(self, frame: Frame) -> None:
-        ended = decode_lease_end(frame.message)
-        queue = self._queues.get((ended.model_name, ended.version))
-        if queue is not None:
-            queue.called_back(ended.number)
+        """Give back what a holder of an earlier release keeps free in vain for a router here.
+
+        Not before it wants that: it would be kept free again at once.
+        """
+        if self.is_local:
+            self.send(LEASE_END, 0, encode(decode_lease_end(frame.message)))

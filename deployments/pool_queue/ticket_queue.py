@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queue of one model version at a holder, as another router uses it.
 
-A request becomes a ticket and waits, or it starts at once on a lease. What is granted is sent to
-the instance as a part of its batch. A holder that has not heard of the model yet is asked again,
-with all that came later behind it, so that sequences keep their order.
+A request becomes a ticket and waits. What is granted is sent to the instance as a part of its
+batch. A holder that has not heard of the model yet is asked again, with all that came later behind
+it, so that sequences keep their order.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.batches import BatchPart
-from deployments.lane.frames import FLAG_FINAL, LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
+from deployments.lane.frames import FLAG_FINAL, LEASE_END, LOAD, TICKET, WITHDRAW
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
@@ -41,7 +41,6 @@ MAX_TRIES: Final = 3
 UNKNOWN_S = 30.0
 _FIRST_RETRY_S: Final = 0.005
 _LONGEST_RETRY_S: Final = 0.2
-_MAX_LEASE_COUNT: Final = 1024
 
 
 class TicketQueue:
@@ -55,7 +54,7 @@ class TicketQueue:
     Attributes:
         on_load: Called when the holder has told of its load; None for nobody.
         on_lease: Called when the holder answers a question by a lease, which is to be used or
-            given back; None to keep leases for the next requests.
+            given back; None to give it back.
         on_turned_away: Called when the holder has no such queue; returns whether requests that may
             as well wait elsewhere are to be the router's again. None to try again here.
         load: What the holder last told of its load.
@@ -77,8 +76,6 @@ class TicketQueue:
         self.on_lease: Callable[[Lease], None] | None = None
         self.on_turned_away: Callable[[], bool] | None = None
         self._withdrawing_count = 0
-        # The lease that came last is of the instance that was used last.
-        self._leases: list[Lease] = []
         self._parked: list[WaitingTicket] = []
         # Whether the holder had no queue the last time, and another node has: this one may never
         # have an instance again.
@@ -90,11 +87,6 @@ class TicketQueue:
     def staying_count(self) -> int:
         """Requests that wait and are not to be withdrawn."""
         return self.waiting_count - self._withdrawing_count
-
-    @property
-    def lease_count(self) -> int:
-        """Leases that are not used."""
-        return len(self._leases)
 
     def configure(self, config: ModelConfig) -> None:
         """Go by another config of the same model version from now on."""
@@ -114,11 +106,6 @@ class TicketQueue:
         When the lane is lost the request is the router's again in the next tick of the loop.
         """
         self._tickets.make(request, self)
-        if self._leases:
-            lease = self._leases.pop()
-            if self._start_on(lease, request):
-                return
-            request.avoid = lease.instance
         self._wait(WaitingTicket(self, request))
 
     def cancelled(self, request: OwnRequest) -> None:
@@ -131,12 +118,20 @@ class TicketQueue:
             self._fail(request, RequestCancelledError(""))
 
     def start_on(self, lease: Lease, request: OwnRequest) -> bool:
-        """Start a request on a lease; return whether that could be done."""
+        """Start a request on a lease; return whether that could be done, or it is given back."""
         self._tickets.make(request, self)
-        if self._start_on(lease, request):
+        part = BatchPart(lease.epoch, lease.number, 1, 1)
+        is_avoided = request.avoid == lease.instance
+        if not is_avoided and self._send_part(lease.instance, part, [request]):
             return True
+        self.give_back(lease)
         request.queue = None
         return False
+
+    def give_back(self, lease: Lease) -> None:
+        """Do without a lease."""
+        end = LeaseEnd(self._model_name, self._version, lease.number)
+        self._lane.send(LEASE_END, 0, encode(end))
 
     def withdraw(
         self,
@@ -211,14 +206,6 @@ class TicketQueue:
         if is_new or flags:
             # One of a sequence that was to begin elsewhere may have been left where it is.
             self._lane.send(WITHDRAW, number, flags=flags)
-        return False
-
-    def _start_on(self, lease: Lease, request: OwnRequest) -> bool:
-        part = BatchPart(lease.epoch, lease.number, 1, 1)
-        is_avoided = request.avoid == lease.instance
-        if not is_avoided and self._send_part(lease.instance, part, [request]):
-            return True
-        self.give_back(lease)
         return False
 
     def _wait(self, waiting: WaitingTicket, *, is_later: bool = False) -> None:
@@ -416,41 +403,8 @@ class TicketQueue:
         """Whether a sequence goes on there; None when the holder does not say."""
         return await self._lane.knows(self._model_name, self._version, correlation_id)
 
-    # Leases
-
-    def leased(self, lease: Lease) -> None:
-        """Keep a lease for the next request, or give it back because one waits in the queue.
-
-        Raises:
-            FrameError: There are more of them than a node has instances.
-        """
-        if len(self._leases) == _MAX_LEASE_COUNT:
-            raise FrameError(f"more than {_MAX_LEASE_COUNT} leases of '{self._model_name}'")
-        if self.on_lease is not None:
-            self.on_lease(lease)
-        elif self.waiting_count:
-            self.give_back(lease)
-        else:
-            self._leases.append(lease)
-
-    def called_back(self, number: int) -> None:
-        """Give a lease back, unless it is used: then the end of its batch tells the holder."""
-        for lease in self._leases:
-            if lease.number == number:
-                self._leases.remove(lease)
-                self.give_back(lease)
-                return
-
-    def give_back(self, lease: Lease) -> None:
-        """Do without a lease."""
-        end = LeaseEnd(self._model_name, self._version, lease.number)
-        self._lane.send(LEASE_END, 0, encode(end))
-
     def close(self) -> None:
-        """Use no lease and try nothing again: the lane is lost, or the model is gone from here."""
-        for lease in self._leases:
-            self.give_back(lease)
-        self._leases.clear()
+        """Try nothing again: the lane is lost, or the model is gone from here."""
         self._parked.clear()
         if self._timer is not None:
             self._timer.cancel()

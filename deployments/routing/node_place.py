@@ -86,7 +86,6 @@ class NodePlace:
             tickets.on_load = self._learned
             tickets.on_turned_away = self._turned_away
             if not self.is_own:
-                # Those of the own node are kept for the next requests.
                 tickets.on_lease = lambda lease: self._events.leased(self, tickets, lease)
             tickets.ask()
 

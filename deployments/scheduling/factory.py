@@ -84,10 +84,7 @@ def make_pool_scheduler(config: ModelConfig, holds: Holds = NO_HOLDS) -> PoolSch
         InvalidArgumentError: A parameter of the config is not a number.
     """
     if config.sequence_batching is None:
-        batching = config.dynamic_batching
-        # Where requests wait for others to share a batch with, no single one may go ahead.
-        is_leasable = batching is None or not (batching.max_queue_delay_us or holds.delay_count)
-        return SharedScheduler(_shared_scheduler(config, holds), is_leasable=is_leasable)
+        return SharedScheduler(_shared_scheduler(config, holds))
     return _sequence_pool(config, config.sequence_batching, holds)
 
 

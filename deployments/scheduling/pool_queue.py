@@ -11,9 +11,6 @@ used, whose caches are warm; of those that execute, the one that began first.
 Instances under the rate limiter are not free before they say so: they are *asked* while something
 waits that they may execute, and answer once their node's arbiter has granted what they need.
 
-While nothing waits, a free instance may be *leased*: an empty batch lies there that whoever has the
-lease may fill with one request.
-
 Pure: the clock is passed in, and what is to be sent is returned.
 """
 
@@ -78,14 +75,12 @@ class PoolQueue(Generic[Item]):
         give_up: Forgets a sequence that has not begun; see `PoolScheduler`.
         instances: The instances, by name.
         last_number: Of the batch that was formed last.
-        leased: The instance of each lease, by its number.
         mean_batch_size: Requests of an execution, in the mean over the latest; 1.0 before.
     """
 
     __slots__ = (
         "_has_limited", "_idle", "_is_shared", "_scheduler", "_short", "_short_ns", "avoid",
-        "ended", "enqueue", "give_up", "instances", "last_number", "leased", "mean_batch_size",
-        "missed",
+        "ended", "enqueue", "give_up", "instances", "last_number", "mean_batch_size", "missed",
     )  # fmt: skip
 
     def __init__(
@@ -100,7 +95,6 @@ class PoolQueue(Generic[Item]):
         self.give_up = scheduler.give_up
         self.missed = scheduler.missed
         self.instances: dict[str, PoolInstance[Item]] = {}
-        self.leased: dict[int, str] = {}
         self.mean_batch_size = 1.0
         self._scheduler = scheduler
         self._is_shared = scheduler.is_shared
@@ -129,13 +123,8 @@ class PoolQueue(Generic[Item]):
 
     @property
     def free_count(self) -> int:
-        """Instances that execute nothing, are not leased and take what comes."""
+        """Instances that execute nothing and take what comes."""
         return sum(not each.is_leaving for each in self._idle)
-
-    @property
-    def idle(self) -> list[str]:
-        """Instances that execute nothing and are not leased, the last used first."""
-        return [each.name for each in reversed(self._idle)]
 
     @property
     def mean_execution_ns(self) -> float:
@@ -211,45 +200,30 @@ class PoolQueue(Generic[Item]):
         gone = self.instances.pop(instance, None)
         if gone is None:
             return []
-        for number in gone.batches:
-            self.leased.pop(number, None)
         self._idle.pop(gone, None)
         self._short.pop(gone, None)
         return self._scheduler.leave(instance, now_ns)
 
     # Leases
 
-    def lease(self, instance: str, now_ns: int) -> int | None:
-        """Let an instance be used by someone else for one request.
+    def lease(self) -> Batch[Item] | None:
+        """Have an empty batch lie at a free instance, for somebody else to fill.
 
         Returns:
-            The number of the empty batch that lies there now, which ends with `executed` or
-            `give_back`; None when the instance is not free, something waits, or the scheduler
-            might have made a request wait.
+            The batch, which ends with `executed` or `give_back`; None when nothing is free for it.
         """
-        del now_ns
-        known = self.instances.get(instance)
-        if (
-            known is None
-            or known not in self._idle
-            or known.is_leaving
-            or known.is_limited
-            or not self._scheduler.is_leasable
-            or self._scheduler.pending_count
-        ):
+        if self._scheduler.pending_count:
             return None
-        self.last_number = number = self.last_number + 1
-        self.leased[number] = instance
-        known.batches[number] = []
-        self._sort_in(known)
-        return number
+        for known in reversed(self._idle):
+            if not (known.is_leaving or known.is_limited):
+                return self._give(known, Decision([]))
+        return None
 
-    def give_back(self, number: int) -> None:
-        """Learn that a lease was not used; ask `next` afterwards."""
-        instance = self.instances.get(self.leased.pop(number, ""))
-        if instance is not None:
-            del instance.batches[number]
-            self._sort_in(instance)
+    def give_back(self, instance: str, number: int) -> None:
+        """Learn that an empty batch is not filled; ask `next` afterwards."""
+        known = self.instances.get(instance)
+        if known is not None and known.batches.pop(number, None) is not None:
+            self._sort_in(known)
 
     # Requests
 
@@ -280,10 +254,9 @@ class PoolQueue(Generic[Item]):
             return
         known.note_execution(execution_ns)
         self.mean_batch_size += ((len(batch) or 1) - self.mean_batch_size) * RECENT
-        if self.leased.pop(number, None) is None:
-            for at in rescheduled:
-                batch[at].is_rescheduled = True  # type: ignore[attr-defined]
-            self._scheduler.executed(instance, batch, now_ns)
+        for at in rescheduled:
+            batch[at].is_rescheduled = True  # type: ignore[attr-defined]
+        self._scheduler.executed(instance, batch, now_ns)
         self._sort_in(known)
 
     def granted(self, instance: str) -> None:

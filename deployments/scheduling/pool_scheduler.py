@@ -35,14 +35,10 @@ class PoolScheduler(Protocol[Item]):
         is_shared: Whether its answer is the same whichever free instance is named, unless something
             that waits avoids one.
         is_choosy: Whether something that waits avoids an instance.
-        is_leasable: Whether a request that comes while nothing waits and an instance is free is
-            always executed there, by itself and at once.
     """
 
     @property
     def is_shared(self) -> bool: ...  # noqa: D102
-    @property
-    def is_leasable(self) -> bool: ...  # noqa: D102
     @property
     def is_choosy(self) -> bool: ...  # noqa: D102
 
@@ -160,18 +156,16 @@ class SharedScheduler(Generic[Item]):
 
     Args:
         inner: The scheduler.
-        is_leasable: See `PoolScheduler`.
     """
 
-    __slots__ = ("_avoiding", "_inner", "_takers", "enqueue", "is_leasable")
+    __slots__ = ("_avoiding", "_inner", "_takers", "enqueue")
 
     is_shared = True
     sequence_count = 0
     free_slot_count = 0
     idle_at_ns = None
 
-    def __init__(self, inner: Scheduler[Item], *, is_leasable: bool = True) -> None:
-        self.is_leasable = is_leasable
+    def __init__(self, inner: Scheduler[Item]) -> None:
         self._inner = inner
         self.enqueue = inner.enqueue
         # What avoids which instance until when, and the instances that take what comes.

@@ -41,7 +41,6 @@ class SequencePool(ABC, Generic[SequencedT]):
     """What both strategies share."""
 
     is_shared = False
-    is_leasable = False
     is_choosy = False
 
     def __init__(self, config: ModelConfig, batching: SequenceBatching, slot_count: int) -> None:

@@ -11,7 +11,7 @@ when its DONE has come.
 from collections.abc import Callable, Sequence
 from random import Random
 
-from deployments.pool_queue.askers import Askers, is_shared
+from deployments.pool_queue.askers import Askers
 from deployments.pool_queue.messages import Load
 from deployments.routing.node_choice import (
     asked_in_vain,
@@ -21,6 +21,7 @@ from deployments.routing.node_choice import (
     to_ask,
 )
 from deployments.routing.node_view import NodeView
+from deployments.scheduling.default_scheduler import DefaultScheduler
 from deployments.scheduling.pool_queue import PoolQueue
 from deployments.scheduling.pool_scheduler import SharedScheduler
 from deployments.scheduling.scheduler import Scheduler
@@ -75,6 +76,7 @@ class Holder:
         self._queue: PoolQueue[Ticket] = PoolQueue(SharedScheduler(scheduler))
         for index in range(instance_count):
             self._queue.join(f"{node}.{index}")
+        self._is_leasing = isinstance(scheduler, DefaultScheduler)
         self._withdrawn_count = 0
         self._hinted_ns: dict[Router, int] = {}
         self._askers: Askers[Router] = Askers()
@@ -119,8 +121,8 @@ class Holder:
         self._cluster.lease_count += 1
         self._execute(number, instance, [(router, [Ticket(request, router)])], 0)
 
-    def lease_ended(self, number: int) -> None:
-        self._queue.give_back(number)
+    def lease_ended(self, number: int, instance: str) -> None:
+        self._queue.give_back(instance, number)
         self._look()
 
     def _look(self) -> None:
@@ -192,18 +194,14 @@ class Holder:
         load = self.load
         for router in self._askers.answered(load):
             self._cluster.message_count += 1
-            if is_shared(load):
+            if not self._is_leasing:
                 self._clock.after(router.way_ns(self), router.learned, self, load)
                 continue
-            instance = self._free_instance()
-            number = self._queue.lease(instance, self._clock.now_ns)
-            assert number is not None
-            self._clock.after(router.way_ns(self), router.leased, self, number, instance)
+            batch = self._queue.lease()
+            assert batch is not None
+            leased = self, batch.number, batch.instance
+            self._clock.after(router.way_ns(self), router.leased, *leased)
             self._tell(router, HINT_NS)
-
-    def _free_instance(self) -> str:
-        instances = self._queue.instances.values()
-        return next(each.name for each in instances if not each.batches)
 
 
 class Router:
@@ -268,14 +266,14 @@ class Router:
         lessor.leased()
         source = for_lease(self._all_views, lessor, self._clock.now_ns)
         if source is None:
-            self._clock.after(self.way_ns(holder), holder.lease_ended, number)
+            self._clock.after(self.way_ns(holder), holder.lease_ended, number, instance)
             return
 
         def withdrawn(ticket: Ticket, *, is_free: bool) -> None:
             if is_free:
                 holder.lease_used(self, number, instance, ticket.request)
             else:
-                self._clock.after(self.way_ns(holder), holder.lease_ended, number)
+                self._clock.after(self.way_ns(holder), holder.lease_ended, number, instance)
 
         self._withdraw(source, withdrawn)
         self._ask()

@@ -7,7 +7,7 @@ import itertools
 import os
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from backends.api.errors import TritonError, UnavailableError
@@ -203,6 +203,29 @@ def connected(name: str) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+async def holder_by_hand(
+    serve: Callable[[RawPeer], Awaitable[None]], listener: socket.socket | None = None
+) -> asyncio.Server:
+    """Be the holder of one router, behind the set-up.
+
+    Args:
+        serve: Is the holder.
+        listener: Where it listens; None for a port.
+    """
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = RawPeer(reader, writer)
+        await peer.accept()
+        await peer.next_frame()
+        peer.write(frame(SETUP, message=encode(Setup(incarnation=f"holder-{EPOCH}"))))
+        await serve(peer)
+        writer.close()
+
+    if listener is not None:
+        return await asyncio.start_unix_server(accept, sock=listener)
+    return await asyncio.start_server(accept, "127.0.0.1", 0)
 
 
 class TicketRig:

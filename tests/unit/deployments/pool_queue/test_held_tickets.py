@@ -20,6 +20,7 @@ from deployments.scheduling.holds import NO_HOLDS
 from tests.support.lane_rig import until
 from tests.support.ticket_rig import CONFIG, EPOCH, InstanceLane, Request, TicketRig
 
+PLAIN = dataclasses.replace(CONFIG, dynamic_batching=None)
 BATCHING = SequenceBatching(max_sequence_idle_us=60_000_000)
 
 
@@ -285,108 +286,72 @@ def test_what_a_router_leaves_behind_is_forgotten(run, busy):
     run(main)
 
 
-def test_a_router_that_has_asked_gets_the_next_free_instance(run, busy):
+def test_a_router_that_has_asked_hears_of_a_free_instance_that_may_execute_many_at_once(run, busy):
     async def main():
         async with holding() as rig:
             number = await busy(rig)
             client = (await rig.remote_lane()).queue_of("model", 1, CONFIG)
-            leases = []
-            client.on_lease = leases.append
             client.ask(when_free=True)
             await until(lambda: rig.queue.reports.has_askers)
-            assert not leases
             rig.queue.done("a", Done(EPOCH, number, 1000_000))
-            await until(lambda: leases)
-            assert (leases[0].instance, client.load.free_count) == ("a", 0)
-            assert rig.queue.load.free_count == 0
-            client.give_back(leases[0])
-            await until(lambda: rig.queue.load.free_count == 1)
-
-    run(main)
-
-
-def test_a_router_that_has_asked_hears_of_a_free_instance_that_executes_many_at_once(run, busy):
-    async def main():
-        async with holding() as rig:
-            number = await busy(rig)
-            for _ in range(4):
-                rig.queue.start(Request(1, 5))
-            rig.queue.done("a", Done(EPOCH, number, 1000_000))
-            await until(lambda: len(rig.a.parts) == 2)
-            client = (await rig.remote_lane()).queue_of("model", 1, CONFIG)
-            client.ask(when_free=True)
-            await until(lambda: rig.queue.reports.has_askers)
-            rig.queue.done("a", Done(EPOCH, rig.a.parts[1][0].number, 1000_000))
             await until(lambda: client.load.free_count == 1)
-            assert client.lease_count == 0
+            assert not rig.queue.reports.has_askers
 
     run(main)
 
 
-def test_an_idle_pool_costs_another_router_one_ticket_and_then_none(run):
+@contextlib.asynccontextmanager
+async def leasing(busy):
+    """A holder that has leased its only instance to a router of another node that has asked."""
+    async with holding(PLAIN) as rig:
+        number = await busy(rig)
+        client = (await rig.remote_lane()).queue_of("model", 1, PLAIN)
+        leases = []
+        client.on_lease = leases.append
+        client.ask(when_free=True)
+        await until(lambda: rig.queue.reports.has_askers)
+        assert not leases
+        rig.queue.done("a", Done(EPOCH, number, 1000_000))
+        await until(lambda: leases)
+        assert (leases[0].instance, client.load.free_count) == ("a", 0)
+        assert rig.queue.load.free_count == 0
+        yield rig, client, leases[0]
+
+
+def test_a_lease_that_its_router_gives_back_is_free_for_what_waits(run, busy):
     async def main():
-        async with holding() as rig:
-            client = await rig.client()
-            client.start(Request())
-            for step in range(3):
-                await until(lambda count=step + 1: len(rig.router.parts) == count)
-                rig.queue.done("a", Done(EPOCH, rig.router.parts[-1][1].number, 1000_000))
-                await until(lambda: client.lease_count)
-                client.start(Request())  # starts at once
-                assert len(rig.router.parts) == step + 2
-                assert client.waiting_count == 0
+        async with leasing(busy) as (rig, client, lease):
             rig.queue.start(own := Request())
-            await until(lambda: rig.queue.load.waiting_count == 1)
-            rig.queue.done("a", Done(EPOCH, rig.router.parts[-1][1].number, 1000_000))
-            await until(lambda: rig.a.parts and rig.a.parts[-1][1] == [own])
+            assert len(rig.a.parts) == 1
+            client.give_back(lease)
+            await until(lambda: len(rig.a.parts) == 2)
+            assert rig.a.parts[1][1] == [own]
 
     run(main)
 
 
-def test_a_lease_is_called_back_for_a_request_that_waits(run):
+def test_a_lease_that_is_used_is_over_with_its_batch(run, busy):
     async def main():
-        async with holding() as rig:
-            client = await rig.client()
-            client.start(Request())
-            await until(lambda: rig.router.parts)
-            rig.queue.done("a", Done(EPOCH, rig.router.parts[0][1].number, 1000_000))
-            await until(lambda: client.lease_count)
+        async with leasing(busy) as (rig, client, lease):
+            assert client.start_on(lease, Request())
             rig.queue.start(own := Request())
-            await until(lambda: rig.a.parts and rig.a.parts[-1][1] == [own])
-            assert client.lease_count == 0
-
-    run(main)
-
-
-def test_an_unused_lease_is_called_back_for_a_router_that_has_asked(run):
-    async def main():
-        async with holding(clock=StoppedClock()) as rig:
-            client = await rig.client()
-            client.start(Request())
-            await until(lambda: rig.router.parts)
-            rig.queue.done("a", Done(EPOCH, rig.router.parts[0][1].number, 1000_000))
-            await until(lambda: client.lease_count)
-            asking = (await rig.remote_lane()).queue_of("model", 1, CONFIG)
-            leases = []
-            asking.on_lease = leases.append
-            asking.ask(when_free=True)
-            await until(lambda: leases)
-            assert (leases[0].instance, client.lease_count) == ("a", 0)
-
-    run(main)
-
-
-def test_a_lease_of_a_router_that_is_gone_is_free_at_once(run):
-    async def main():
-        async with holding(clock=StoppedClock()) as rig:
-            client = await rig.client()
-            client.start(Request())
-            await until(lambda: rig.router.parts)
-            rig.queue.done("a", Done(EPOCH, rig.router.parts[0][1].number, 1000_000))
-            await until(lambda: client.lease_count)
-            assert rig.queue.load.free_count == 0
+            assert len(rig.a.parts) == 1
+            rig.queue.done("a", Done(EPOCH, lease.number, 1000_000))
+            assert rig.a.parts[1][1] == [own]
             client._lane.close()
             await until(lambda: not rig.server.lanes)
+            assert not rig.a.forgotten
+
+    run(main)
+
+
+def test_a_lease_of_a_router_that_is_gone_is_its_instances_to_forget(run, busy):
+    async def main():
+        async with leasing(busy) as (rig, client, lease):
+            client._lane.close()
+            await until(lambda: rig.a.forgotten)
+            assert rig.a.forgotten == [Forget(EPOCH, lease.number, 1)]
+            rig.queue.done("a", Done(EPOCH, lease.number, 0))
             assert rig.queue.load.free_count == 1
 
     run(main)

@@ -30,7 +30,7 @@ from deployments.lane.frames import (
 from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import ErrorMessage, Setup, encode
 from deployments.pool_queue import party_lane
-from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Missing, Question, Ticket
+from deployments.pool_queue.messages import Grant, LeaseEnd, Missing, Question, Ticket
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from tests.support.certificates import make_certificates
 from tests.support.examples import examples
@@ -42,6 +42,7 @@ from tests.support.ticket_rig import (
     Router,
     TicketRig,
     connected,
+    holder_by_hand,
     listening,
     unused_name,
 )
@@ -129,23 +130,7 @@ HOSTILE_TO_ROUTER = {
     "load_garbage": frame(LOAD, 1, b"\xc1"),
     "lease_garbage": frame(LEASE, 1, b"\xc1"),
     "ticket": frame(TICKET, 1, A_TICKET),
-    "leases_without_end": frame(LEASE, 0, encode(Lease("idle", 1, 1, 1, "a"))) * 1025,
 }
-
-
-async def _holder(serve):
-    """Serve one router by hand; return the server and its lane's end."""
-
-    async def accept(reader, writer):
-        peer = RawPeer(reader, writer)
-        await peer.accept()
-        await peer.next_frame()
-        peer.write(frame(SETUP, message=encode(Setup(incarnation=f"holder-{EPOCH}"))))
-        await serve(peer)
-        writer.close()
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    return server, server.sockets[0].getsockname()[:2]
 
 
 @pytest.mark.parametrize("attack", HOSTILE_TO_ROUTER)
@@ -157,9 +142,10 @@ def test_a_bad_answer_gives_the_requests_back(run, attack):
             peer.write(HOSTILE_TO_ROUTER[attack])
             await peer.closed_by_peer()
 
-        server, address = await _holder(serve)
+        server = await holder_by_hand(serve)
         router = Router()
         options = TicketLaneOptions(SECRET, router)
+        address = server.sockets[0].getsockname()[:2]
         lane = await TicketLane.connect_tcp(address, EPOCH, options, tls=None)
         requests = [Request(), Request()]
         lane.queue_of("idle", 1, CONFIG)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from backends.api.model_config import DynamicBatching, ModelConfig
+from deployments.pool_queue.messages import Lease
 from deployments.routing.routed_request import RoutedRequest
 from tests.support.lane_rig import Sink, until
 from tests.support.pool_cluster import begun, cluster_of, executed
@@ -90,6 +91,25 @@ async def test_many_requests_of_all_nodes_are_each_answered_once() -> None:
         ]
         assert [(await outcome(each)).id for each in requests] == [str(at) for at in range(120)]
         assert sum(sum(node.sizes) for node in cluster.nodes) == 120
+
+
+async def test_an_instance_is_free_again_that_was_kept_for_a_router_which_does_nothing() -> None:
+    async with cluster_of(PLAIN, [2, 2]) as cluster:
+        first, second = cluster.nodes
+        router = first.routers[0]
+        pool = router.find("m").pool
+        (queue,) = [place.queue for place in pool.routes._places if not place.is_own]
+        leases: list[Lease] = []
+        queue.on_lease = leases.append
+        queue.ask(when_free=True)
+        await until(lambda: leases)
+        await until(lambda: second.held.load.free_count == 2)
+        assert executed(second) == 0
+        # What it sends after all is executed, and ends nothing else.
+        late = RoutedRequest(router.resend, pool, request_for(), Sink())
+        assert queue.start_on(leases[0], late)
+        await answered([late, second.send()])
+        await until(lambda: second.held.load.free_count == 2)
 
 
 async def test_a_request_that_all_nodes_turned_away_is_sent_when_one_has_its_queue_again() -> None:

@@ -23,8 +23,7 @@ POLICY = QueuePolicy(default_timeout_us=60_000_000)
 TIMED = ModelConfig(
     "m",
     max_batch_size=1,
-    # What may wait for others gets no leases, on which it would run at once.
-    dynamic_batching=DynamicBatching(max_queue_delay_us=1, default_queue_policy=POLICY),
+    dynamic_batching=DynamicBatching(default_queue_policy=POLICY),
 )
 EXPIRED = "Request timeout expired"
 

@@ -55,6 +55,7 @@ class History:
     def __init__(self, config: ModelConfig) -> None:
         self.run = PoolRun(config, "A", execution_us=50)
         self.items: list[FakeItem] = []
+        self.leased: dict[int, str] = {}
         self.names = iter(range(1000))
         self.is_prompt = config.dynamic_batching is None
 
@@ -76,7 +77,7 @@ class History:
         elif step == "leave" and name:
             run.leave(name)
         elif step == "lease":
-            self.lease(name)
+            self.lease()
         elif step == "end lease":
             self.end_lease(which)
         elif step == "grant" and run.asked:
@@ -84,22 +85,22 @@ class History:
         run.look()
         self.check()
 
-    def lease(self, name: str) -> None:
+    def lease(self) -> None:
         queue = self.run.queue
-        is_free = name in self.run.instances and not queue.instances[name].batches
-        number = queue.lease(name, self.run.now_ns)
-        if number is not None:
-            assert is_free
+        batch = queue.lease()
+        if batch is not None:
             assert queue.pending_count == 0
-            assert queue.leased[number] == name
+            assert list(queue.instances[batch.instance].batches) == [batch.number]
+            self.leased[batch.number] = batch.instance
 
     def end_lease(self, which: int) -> None:
         queue = self.run.queue
-        for number in list(queue.leased)[:1]:
+        for number in list(self.leased)[:1]:
+            instance = self.leased.pop(number)
             if which % 2:
-                queue.give_back(number)
+                queue.give_back(instance, number)
             else:
-                queue.executed(queue.leased[number], number, 1000, self.run.now_ns)
+                queue.executed(instance, number, 1000, self.run.now_ns)
 
     def check(self) -> None:
         run = self.run
@@ -113,13 +114,12 @@ class History:
             if self.is_prompt and queue.pending_count:
                 # Nothing waits while an instance idles that might execute it.
                 assert instance.batches or instance.is_leaving or instance.is_asked
-        assert set(queue.leased.values()) <= set(queue.instances)
 
     def finish(self) -> None:
         run = self.run
         for _ in range(4):
-            for number in list(run.queue.leased):
-                run.queue.give_back(number)
+            while self.leased:
+                self.end_lease(1)
             run.look()
             run.run()
         run.join("last")

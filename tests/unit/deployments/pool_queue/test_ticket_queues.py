@@ -1,120 +1,30 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a router does with leases, and hears of loads."""
+"""What a router hears of loads, and what becomes of its requests at a holder."""
 
 import asyncio
 import dataclasses
 import time
 
 from backends.api.request import SEQUENCE_START
+from deployments.lane.frames import LEASE, LEASE_END, LOAD
+from deployments.lane.messages import encode
 from deployments.pool_queue.load_reports import WAIT_PERIOD_S
-from deployments.pool_queue.messages import Grant, LeaseEnd
-from tests.support.lane_rig import until
-from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Request, TicketRig
-
-
-async def known(rig):
-    """Return a router's queue, and the holder's view of the router."""
-    client = await rig.client()
-    client.ask()
-    await until(lambda: client.load_s > float("-inf"))
-    (party,) = rig.server.lanes
-    return client, party
-
-
-def test_a_request_starts_on_a_lease_without_a_ticket(run):
-    async def main():
-        async with TicketRig() as rig:
-            client, party = await known(rig)
-            rig.queue.lease(party, 9, "a")
-            await until(lambda: client.lease_count)
-            client.start(request := Request())
-            ((instance, part, sent),) = rig.router.parts
-            assert (instance, sent) == ("a", [request])
-            assert (part.epoch, part.number, part.here_count, part.total_count) == (EPOCH, 9, 1, 1)
-            assert part.queued_ns == [request.enqueue_ns]
-            assert request.queue is None
-            assert client.lease_count == client.waiting_count == 0
-
-    run(main)
-
-
-def test_a_lease_of_an_instance_without_a_lane_is_given_back(run):
-    async def main():
-        async with TicketRig() as rig:
-            rig.router.unreachable = {"a"}
-            client, party = await known(rig)
-            rig.queue.lease(party, 9, "a")
-            await until(lambda: client.lease_count)
-            client.start(Request())
-            await until(lambda: rig.queue.waiting)
-            assert rig.queue.given_back == [9]
-            assert rig.queue.waiting[0].avoid == "a"
-
-    run(main)
-
-
-def test_a_lease_that_crosses_a_ticket_is_given_back(run):
-    async def main():
-        async with TicketRig() as rig:
-            client, party = await known(rig)
-            client.start(Request())
-            rig.queue.lease(party, 9, "a")
-            await until(lambda: rig.queue.given_back == [9] and rig.queue.waiting)
-            assert client.lease_count == 0
-
-    run(main)
-
-
-def test_an_unused_lease_comes_back_when_called_and_a_used_one_does_not(run):
-    async def main():
-        async with TicketRig() as rig:
-            client, party = await known(rig)
-            for number, instance in ((8, "a"), (9, "b")):
-                rig.queue.lease(party, number, instance)
-            await until(lambda: client.lease_count == 2)
-            client.start(Request())
-            assert rig.router.parts[0][0] == "b"
-            for number in (8, 9):
-                party.call_back(LeaseEnd("model", 1, number))
-            await until(lambda: rig.queue.given_back)
-            client.start(Request())
-            await until(lambda: rig.queue.waiting)
-            assert rig.queue.given_back == [8]
-
-    run(main)
-
-
-def test_a_lease_of_a_model_the_router_has_not_used_is_given_back(run):
-    async def main():
-        async with TicketRig() as rig:
-            lane = await rig.lane()
-            await until(lambda: rig.server.lanes)
-            (party,) = rig.server.lanes
-            rig.queue.lease(party, 9, "a")
-            await until(lambda: rig.queue.given_back == [9])
-            lane.queue_of("model", 1, CONFIG)
-            rig.queue.lease(party, 10, "a")
-            await until(lambda: lane.queue_of("model", 1, CONFIG).lease_count)
-            lane.forget("model", 1)
-            await until(lambda: rig.queue.given_back == [9, 10])
-
-    run(main)
-
-
-def test_a_lease_cannot_be_used_after_its_lane_is_lost(run):
-    async def main():
-        async with TicketRig() as rig:
-            client, party = await known(rig)
-            rig.queue.lease(party, 9, "a")
-            await until(lambda: client.lease_count)
-            party.close()
-            await until(lambda: not client.lease_count)
-            client.start(request := Request())
-            await until(lambda: rig.router.back == [request])
-            assert not rig.router.parts
-
-    run(main)
+from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load
+from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from tests.support.lane_rig import SECRET, frame, until
+from tests.support.ticket_rig import (
+    CONFIG,
+    EPOCH,
+    NEW_CONFIG,
+    Request,
+    Router,
+    TicketRig,
+    connected,
+    holder_by_hand,
+    listening,
+    unused_name,
+)
 
 
 def test_a_router_that_has_asked_hears_the_load_when_its_ticket_waits(run):
@@ -149,30 +59,6 @@ def test_a_question_that_is_over_is_not_answered(run):
             await until(lambda: not rig.queue.reports.has_askers)
             # It was not forgotten with the router's lane.
             assert rig.server.lanes
-
-    run(main)
-
-
-def test_a_lease_that_answers_a_question_is_used_by_the_request_it_is_for(run):
-    async def main():
-        async with TicketRig() as rig:
-            lane = await rig.remote_lane()
-            client = lane.queue_of("model", 1, CONFIG)
-            leases = []
-            client.on_lease = leases.append
-            client.start(Request())
-            await until(lambda: rig.queue.waiting)
-            (party,) = rig.server.lanes
-            rig.queue.lease(party, 9, "a")
-            rig.queue.lease(party, 10, "b")
-            await until(lambda: len(leases) == 2)
-            assert client.start_on(leases[0], request := Request())
-            ((instance, part, sent),) = rig.router.parts
-            assert (instance, part.number, sent) == ("a", 9, [request])
-            rig.router.unreachable.add("b")
-            assert not client.start_on(leases[1], request := Request())
-            assert request.queue is None
-            await until(lambda: rig.queue.given_back == [10])
 
     run(main)
 
@@ -281,5 +167,74 @@ def test_a_router_of_another_model_hears_only_what_it_asked_for(run):
             after = dataclasses.replace(CONFIG, max_batch_size=4)
             client.configure(after)
             assert client.config is after
+
+    run(main)
+
+
+def test_a_lease_that_answers_a_question_is_used_by_the_request_it_is_for(run):
+    async def main():
+        async with TicketRig() as rig:
+            lane = await rig.remote_lane()
+            client = lane.queue_of("model", 1, CONFIG)
+            leases = []
+            client.on_lease = leases.append
+            client.start(Request())
+            await until(lambda: rig.queue.waiting)
+            (party,) = rig.server.lanes
+            rig.queue.lease(party, 9, "a")
+            rig.queue.lease(party, 10, "b")
+            await until(lambda: len(leases) == 2)
+            assert client.start_on(leases[0], request := Request())
+            ((instance, part, sent),) = rig.router.parts
+            assert (instance, sent) == ("a", [request])
+            assert (part.epoch, part.number, part.here_count, part.total_count) == (EPOCH, 9, 1, 1)
+            rig.router.unreachable.add("b")
+            assert not client.start_on(leases[1], request := Request())
+            assert request.queue is None
+            await until(lambda: rig.queue.given_back == [10])
+
+    run(main)
+
+
+def test_a_lease_of_a_model_the_router_has_not_asked_for_is_given_back(run):
+    async def main():
+        async with TicketRig() as rig:
+            lane = await rig.remote_lane()
+            await until(lambda: rig.server.lanes)
+            (party,) = rig.server.lanes
+            rig.queue.lease(party, 9, "a")
+            await until(lambda: rig.queue.given_back == [9])
+            lane.queue_of("model", 1, CONFIG)
+            rig.queue.lease(party, 10, "a")
+            await until(lambda: rig.queue.given_back == [9, 10])
+
+    run(main)
+
+
+def test_what_a_holder_of_an_earlier_release_keeps_free_is_given_back_once_it_is_needed(run):
+    async def main():
+        is_over = asyncio.get_running_loop().create_future()
+
+        async def serve(peer):
+            await peer.next_frame()
+            peer.write(frame(LEASE, 0, encode(Lease("model", 1, EPOCH, 9, "a"))))
+            peer.write(frame(LOAD, 0, encode(Load("model", 1))))
+            # Given back before, it would be offered again at once, and so on.
+            assert (await peer.next_frame()).kind == LOAD
+            end = encode(LeaseEnd("model", 1, 9))
+            peer.write(frame(LEASE_END, 0, end))
+            told = await peer.next_frame()
+            assert (told.kind, told.message) == (LEASE_END, end)
+            is_over.set_result(None)
+
+        name = unused_name()
+        server = await holder_by_hand(serve, listening(name))
+        lane = await TicketLane.connect_unix(connected(name), TicketLaneOptions(SECRET, Router()))
+        client = lane.queue_of("model", 1, CONFIG)
+        client.on_load = lambda _: client.ask()
+        client.ask()
+        await is_over
+        lane.close()
+        server.close()
 
     run(main)

@@ -10,6 +10,7 @@ from cluster.models import states as versions
 from cluster.rollout import phases as rollouts
 from deployments.http2 import streams
 from deployments.rate_limiter import arbiter
+from deployments.routing import adoption_states
 from deployments.scheduling import sequence_slots
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "state-machines.md"
@@ -44,6 +45,11 @@ def of_sequences() -> Iterable[Arrow]:
         yield phase.name, event.name, after.name
 
 
+def of_adoptions() -> Iterable[Arrow]:
+    for state, events in adoption_states.TRANSITIONS.items():
+        yield from ((state.name, event.name, after.name) for event, after in events.items())
+
+
 def of_claims() -> Iterable[Arrow]:
     for (phase, event), after in arbiter._NEXT.items():  # noqa: SLF001 - drawn, not used
         yield phase.name, event.name, after.name
@@ -56,6 +62,11 @@ MACHINES = (
     ("A rollout", "cluster/rollout/phases.py", of_rollouts),
     ("An HTTP/2 stream", "deployments/http2/streams.py", of_streams),
     ("A sequence", "deployments/scheduling/sequence_slots.py", of_sequences),
+    (
+        "Who decides what an instance executes, as one router knows it",
+        "deployments/routing/adoption_states.py",
+        of_adoptions,
+    ),
     ("An instance's claim on limited resources", "deployments/rate_limiter/arbiter.py", of_claims),
 )
 

@@ -4,10 +4,11 @@
 
 from typing import Protocol
 
-from deployments.lane.batches import Adopted, Done, Holder
+from deployments.lane.batches import Adopt, Adopted, Done, Holder
 from deployments.lane.client import LaneClient
 from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.held_queue import HeldQueue
+from deployments.routing.adoption_states import OURS, AdoptionEvent, AdoptionState
 from deployments.routing.pool import Link
 
 
@@ -34,30 +35,41 @@ class InstanceLink:
         link: The way to the instance.
         lane: The lane that is open now.
         queue: The queue that it works for; None while it is not adopted by this process.
-        is_asked: Whether it was asked to be adopted and has not answered.
-        is_parted: Whether it has left the table, and had nothing left to do for its queue.
     """
 
-    __slots__ = ("_pools", "is_asked", "is_parted", "lane", "link", "queue")
+    __slots__ = ("_pools", "_unanswered_count", "lane", "link", "queue")
 
     def __init__(self, pools: InstancePools, link: Link, lane: LaneClient) -> None:
         self._pools = pools
         self.link = link
         self.lane = lane
         self.queue: HeldQueue | None = None
-        self.is_asked = False
-        self.is_parted = False
+        self._unanswered_count = 0
+
+    def ask(self, adopt: Adopt) -> None:
+        """Ask the instance to work for this process."""
+        self.link.move(AdoptionEvent.ASK)
+        self._unanswered_count += 1
+        self.lane.adopt(adopt)
+
+    def let_go(self) -> None:
+        """Note that its queue is not held here any more, or is another one."""
+        self.queue = None
+        if self.link.adoption in OURS:
+            self.link.move(AdoptionEvent.LET_GO)
 
     def adopted(self, message: Adopted) -> None:
-        """Take the instance into its queue."""
-        self._pools.adopted(self, message)
+        """Take the instance into its queue, unless it was let go since, and perhaps asked anew."""
+        self._unanswered_count -= 1
+        if not self._unanswered_count and self.link.adoption is AdoptionState.CLAIMED:
+            self._pools.adopted(self, message)
 
     def done(self, message: Done) -> None:
         """Learn that a batch was executed."""
         queue = self.queue
         if queue is not None:
             queue.done(self.link.endpoint.incarnation, message)
-            if self.link.closed:
+            if self.link.adoption is AdoptionState.RETIRED:
                 self._pools.part_from(self)
 
     def granted(self) -> None:

@@ -17,6 +17,7 @@ from deployments.pool_queue.messages import Lease, Load
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.pool_queue.ticket_queue import TicketQueue
+from deployments.routing.adoption_states import AdoptionState
 from deployments.routing.node_view import NodeView
 from deployments.routing.pool import Link
 from deployments.routing.routed_request import RoutedRequest
@@ -115,13 +116,12 @@ class NodePlace:
         One that has left the table and still has a holder says so of all: those that follow are
         adopted, too, as soon as the holder has reached them.
         """
-        retired = [link.lane for link in self.retired if link.lane is not None]
-        if any(lane.holder is not None and lane.holder.epoch for lane in retired):
+        if any(link.adoption is AdoptionState.HELD for link in self.retired):
             return True
-        lanes = [link.lane for link in self.links if link.lane is not None]
-        if not lanes:
+        reached = [link for link in self.links if link.lane is not None]
+        if not reached:
             return self.queue is not None
-        return any(lane.holder is not None for lane in lanes)
+        return not all(link.is_on_its_own for link in reached)
 
     # What its holder says
 
@@ -187,7 +187,7 @@ class NodePlace:
         best: LaneClient | None = None
         for link in self.links:
             lane = link.lane
-            if lane is None or lane.draining or lane.holder is not None or lane is avoid:
+            if lane is None or lane.draining or not link.is_on_its_own or lane is avoid:
                 continue
             if best is None or lane.outstanding < best.outstanding:
                 best = lane

@@ -27,6 +27,7 @@ from deployments.pool_queue.alarm import AlarmClock, LoopClock
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
+from deployments.routing.adoption_states import FREE, AdoptionEvent, AdoptionState
 from deployments.routing.instance_link import InstanceLink
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
@@ -114,9 +115,8 @@ class NodePools:
         self._adopt = None
         self._tickets = tickets
         for instance in self._links.values():
-            instance.queue = None
             # The next holder may be this process again, with a queue that knows nothing yet.
-            instance.is_parted = False
+            instance.let_go()
         for pool in self.all():
             held, pool.held = pool.held, None
             self.refresh(pool)
@@ -141,7 +141,7 @@ class NodePools:
         """Learn that the holder of another node is there, or gone; what is alone there has none."""
         for pool in self.all():
             links = [link for link in pool.links if link.endpoint.node_id == node_id]
-            if any(link.lane is None or link.lane.holder is not None for link in links):
+            if not all(link.is_on_its_own for link in links):
                 self._queue_changed(pool)
 
     def find(self, name: str, version: int) -> LinkPool | None:
@@ -251,7 +251,7 @@ class NodePools:
         # As of a new holder: they tell what runs there, and so do those that leave.
         former = [each for each in self._links.values() if held and each.queue is held]
         for instance in former:
-            instance.queue = None
+            instance.let_go()
         self._settle(pool)
         self._send_again(pool, held)
         for instance in former:
@@ -268,7 +268,8 @@ class NodePools:
             return True
         instances = [each for each in self._links.values() if each.link.pool is pool]
         adopted = {each.link for each in instances if each.queue is pool.held}
-        is_asked = any(each.is_asked for each in instances)
+        asked = AdoptionState.ASKED, AdoptionState.CLAIMED
+        is_asked = any(each.link.adoption in asked for each in instances)
         return not is_asked and all(link in adopted for link in pool.links if link.is_local)
 
     def _has_heard(self, pool: LinkPool) -> bool:
@@ -276,7 +277,8 @@ class NodePools:
         retired = () if pool.sequences is None else pool.sequences.retired
         instances = [self._links.get(link) for link in (*pool.links, *retired) if link.is_local]
         return all(
-            instance is not None and (instance.is_parted or instance.queue is pool.held)
+            instance is not None
+            and (instance.link.adoption is AdoptionState.PARTED or instance.queue is pool.held)
             for instance in instances
         )
 
@@ -305,9 +307,12 @@ class NodePools:
         before = self._by_incarnation.get(link.endpoint.incarnation)
         if before is not None:
             # It had left the table and is there again; what lies there ends over the lane it had.
+            del self._links[before.link]
             self._leave(before)
+            before.let_go()
         instance = self._links[link] = InstanceLink(self, link, lane)
         self._by_incarnation[link.endpoint.incarnation] = instance
+        link.move(AdoptionEvent.CONNECTED)
         lane.events = instance
         if lane.holder is not None:
             self.told_of_holder(instance, lane.holder)
@@ -318,9 +323,8 @@ class NodePools:
         """Learn that an instance's lane has closed."""
         instance = self._links.pop(link, None)
         if instance is not None:
-            incarnation = link.endpoint.incarnation
-            if self._by_incarnation.get(incarnation) is instance:
-                del self._by_incarnation[incarnation]
+            link.move(AdoptionEvent.LOST)
+            del self._by_incarnation[link.endpoint.incarnation]
             self._leave(instance)
             if link.pool.held is not None:
                 self._settle(link.pool)
@@ -337,6 +341,7 @@ class NodePools:
         instance = self._links.get(link)
         if instance is None or instance.queue is None:
             return False
+        link.move(AdoptionEvent.LEFT_TABLE)
         loop = asyncio.get_running_loop()
         for request in instance.queue.retire(link.endpoint.incarnation):
             request.queue = None
@@ -350,7 +355,8 @@ class NodePools:
         """Learn that an instance which had left the table is there again."""
         instance = self._links.get(link)
         if instance is not None:
-            instance.is_parted = False
+            if link.adoption in {AdoptionState.RETIRED, AdoptionState.PARTED}:
+                link.move(AdoptionEvent.BACK_IN_TABLE)
             instance.lane.stay_open()
             if instance.queue is not None:
                 instance.queue.restore(link.endpoint.incarnation)
@@ -360,8 +366,8 @@ class NodePools:
         queue, incarnation = instance.queue, instance.link.endpoint.incarnation
         if queue is not None and queue.is_needed(incarnation):
             return False
+        instance.link.move(AdoptionEvent.NOTHING_LEFT)
         self._leave(instance)
-        instance.is_parted = True
         if instance.link not in instance.link.pool.leaving:
             instance.lane.close_when_idle()
         return True
@@ -380,24 +386,21 @@ class NodePools:
                 self.send_again(request)
 
     def _ask(self, instance: InstanceLink) -> None:
-        adopt, pool = self._adopt, instance.link.pool
-        if adopt is None or not pool.is_pooled or instance.is_parted:
-            return
-        if instance.is_asked or instance.queue is not None:
-            return
-        instance.is_asked = True
-        instance.lane.adopt(adopt)
+        adopt, link = self._adopt, instance.link
+        if adopt is not None and link.pool.is_pooled and link.adoption in FREE:
+            instance.ask(adopt)
 
     def adopted(self, instance: InstanceLink, message: Adopted) -> None:
         """Learn that an instance takes batches from here."""
-        instance.is_asked = False
         link = instance.link
         queue = link.pool.held
         if message.is_refused or queue is None:
             _log.warning("instance %s is not adopted: it has a later holder", link.endpoint.name)
+            instance.let_go()
             if message.is_refused:
                 self.deposed()
             return
+        link.move(AdoptionEvent.ANSWERED)
         instance.queue = queue
         queue.join(link.endpoint.incarnation, instance.lane, message)
         if link.closed:
@@ -406,12 +409,15 @@ class NodePools:
 
     def told_of_holder(self, instance: InstanceLink, message: Holder) -> None:
         """Learn who decides what an instance executes."""
+        link, pool, adopt = instance.link, instance.link.pool, self._adopt
+        if link.is_local and adopt is not None and message.epoch > adopt.epoch:
+            self.deposed()
+        link.move(AdoptionEvent.TOLD_OF_HOLDER if message.epoch else AdoptionEvent.TOLD_OF_NONE)
         if not self._is_on:
             return
-        pool = instance.link.pool
-        if not instance.link.is_local:
+        if not link.is_local:
             if self.told_of_remote is not None:
-                self.told_of_remote(instance.link.endpoint.node_id, message)
+                self.told_of_remote(link.endpoint.node_id, message)
             self._queue_changed(pool)
             return
         if not pool.is_pooled and pool.config is not None:
@@ -419,10 +425,7 @@ class NodePools:
             pool.is_pooled = True
             self._renew(pool)
             self._settle(pool)
-        if self._adopt is not None and message.epoch > self._adopt.epoch:
-            self.deposed()
-        elif self._adopt is not None and message.epoch < self._adopt.epoch:
-            instance.queue = None
+        if link in self._links:
             self._ask(instance)
 
     def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:

@@ -14,6 +14,7 @@ from deployments.lane.client import LaneClient, LaneInflight
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
+from deployments.routing.adoption_states import TRANSITIONS, AdoptionEvent, AdoptionState
 from deployments.routing.ordered_sink import Orders
 
 # A request crosses the network, and leaves the slabs behind, only to save a wait: an instance of
@@ -31,24 +32,30 @@ class Link:
         pool: Where it belongs.
         is_local: Whether it is on this node.
         lane: Its open lane; None while there is none.
+        adoption: Who decides what the instance executes, as far as that is known here.
         task: The attempt to open one.
         closed: Whether no lane is to be opened again and no request goes here any more.
     """
 
-    __slots__ = ("closed", "endpoint", "is_local", "lane", "pool", "task")
+    __slots__ = ("adoption", "closed", "endpoint", "is_local", "lane", "pool", "task")
 
     def __init__(self, endpoint: InstanceEndpoint, pool: "LinkPool", *, is_local: bool) -> None:
         self.endpoint = endpoint
         self.pool = pool
         self.is_local = is_local
         self.lane: LaneClient | None = None
+        self.adoption = AdoptionState.UNREACHED
         self.task: asyncio.Task[None] | None = None
         self.closed = False
 
     @property
     def is_on_its_own(self) -> bool:
         """Whether no queue decides what the instance executes, as far as it has said."""
-        return self.lane is not None and self.lane.holder is None
+        return self.adoption is AdoptionState.ALONE or self.adoption is AdoptionState.ASKED
+
+    def move(self, event: AdoptionEvent) -> None:
+        """Note what changes who decides; a KeyError means that the router is wrong."""
+        self.adoption = TRANSITIONS[self.adoption][event]
 
 
 class SequenceLinks(Protocol):

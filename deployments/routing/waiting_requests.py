@@ -199,7 +199,7 @@ class WaitingRequests:
         return (
             lane is None
             or (lane.draining and not self._is_exiting)
-            or (not link.is_local and lane.holder is not None)
+            or not (link.is_local or link.is_on_its_own)
         )
 
     def _put(self, pool: LinkPool, routed: LaneInflight, since_s: float) -> None:

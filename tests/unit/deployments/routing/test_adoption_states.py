@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who decides for an instance: what cannot be is not, and an answer is to one question."""
+
+import pytest
+
+from backends.api.model_config import ModelConfig
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.lane.batches import Adopt, Holder
+from deployments.routing.adoption_states import (
+    FREE,
+    OURS,
+    TRANSITIONS,
+    AdoptionEvent,
+    AdoptionState,
+)
+from deployments.routing.pool import Link, LinkPool
+from tests.support.lane_rig import until
+from tests.support.pool_node import answered, node_of
+
+CONFIG = ModelConfig("m")
+UNREACHED = AdoptionState.UNREACHED
+
+
+def test_each_state_is_reached_and_ends_with_the_lane() -> None:
+    reached = {UNREACHED}
+    for _ in AdoptionState:
+        reached |= {after for state in reached for after in TRANSITIONS[state].values()}
+    assert reached == set(AdoptionState)
+    assert all(TRANSITIONS[each][AdoptionEvent.LOST] is UNREACHED for each in FREE | OURS)
+    assert FREE | OURS | {UNREACHED} == reached
+
+
+def test_what_is_free_can_be_asked_and_what_is_ours_can_be_let_go() -> None:
+    can = {
+        event: {state for state in AdoptionState if event in TRANSITIONS[state]}
+        for event in AdoptionEvent
+    }
+    assert can[AdoptionEvent.ASK] == FREE
+    assert can[AdoptionEvent.LET_GO] == OURS
+
+
+def test_an_instance_that_nobody_has_asked_cannot_answer() -> None:
+    link = Link(InstanceEndpoint("m/1#0", "", "", "", ("", 0)), LinkPool(), is_local=True)
+    link.move(AdoptionEvent.CONNECTED)
+    assert link.is_on_its_own
+    with pytest.raises(KeyError):
+        link.move(AdoptionEvent.ANSWERED)
+
+
+async def test_a_process_that_holds_again_asks_anew_whoever_has_not_answered_before() -> None:
+    async with node_of(CONFIG, instance_count=2) as node:
+        router = node.routers[0]
+        links = router.find("m").pool.links
+        (epoch,) = {link.lane.holder.epoch for link in links if link.lane and link.lane.holder}
+        lanes = [link.lane for link in links]
+        for later in (1, 2):
+            router.node_pools.follow(None)
+            router.node_pools.hold(Adopt(epoch + later))
+        await until(
+            lambda: all(link.lane and link.lane.holder == Holder(epoch + 2) for link in links)
+        )
+        await node.serving()
+        assert {link.adoption for link in links} == {AdoptionState.ADOPTED}
+        assert [link.lane for link in links] == lanes
+        await answered(*[node.send() for _ in range(4)])

@@ -92,9 +92,8 @@ class Leases:
     def _ring(self) -> None:
         now_ns = self._clock_ns()
         self._take_back([each for each, lease in self._leases.items() if lease.due_ns <= now_ns])
-        for lease in self._leases.values():
-            self._alarm.set(lease.due_ns)
-            return
+        oldest = next(iter(self._leases.values()), None)
+        self._alarm.set(None if oldest is None else oldest.due_ns)
 
     def _take_back(self, numbers: list[int]) -> None:
         """Have instances say that batches are over of which nothing has come."""

@@ -308,7 +308,7 @@ class NodePools:
         if before is not None:
             # It had left the table and is there again; what lies there ends over the lane it had.
             del self._links[before.link]
-            self._leave(before)
+            self._part(before)
             before.let_go()
         instance = self._links[link] = InstanceLink(self, link, lane)
         self._by_incarnation[link.endpoint.incarnation] = instance
@@ -367,10 +367,13 @@ class NodePools:
         if queue is not None and queue.is_needed(incarnation):
             return False
         instance.link.move(AdoptionEvent.NOTHING_LEFT)
+        self._part(instance)
+        return True
+
+    def _part(self, instance: InstanceLink) -> None:
         self._leave(instance)
         if instance.link not in instance.link.pool.leaving:
             instance.lane.close_when_idle()
-        return True
 
     def _leave(self, instance: InstanceLink) -> None:
         queue, instance.queue = instance.queue, None

@@ -19,7 +19,7 @@ from tests.support.lane_rig import until
 from tests.support.pool_node import answered, node_of
 
 CONFIG = ModelConfig("m")
-UNREACHED = AdoptionState.UNREACHED
+UNREACHED, ADOPTED = AdoptionState.UNREACHED, AdoptionState.ADOPTED
 
 
 def test_each_state_is_reached_and_ends_with_the_lane() -> None:
@@ -61,6 +61,31 @@ async def test_a_process_that_holds_again_asks_anew_whoever_has_not_answered_bef
             lambda: all(link.lane and link.lane.holder == Holder(epoch + 2) for link in links)
         )
         await node.serving()
-        assert {link.adoption for link in links} == {AdoptionState.ADOPTED}
+        assert {link.adoption for link in links} == {ADOPTED}
         assert [link.lane for link in links] == lanes
+        await answered(*[node.send() for _ in range(4)])
+
+
+async def test_an_instance_that_is_back_in_the_table_is_adopted_by_its_new_lane_only() -> None:
+    async with node_of(CONFIG, instance_count=2) as node:
+        router = node.routers[0]
+        pool, pools = router.find("m").pool, router.node_pools
+        with node.busy():
+            running = [node.send() for _ in range(2)]
+            await until(lambda: node.sizes == [1, 1])
+            before = list(pool.links)
+            back = node.instances.pop()
+            node.publish()
+            node.instances.append(back)
+            node.publish()
+            (gone,) = [link for link in before if link not in pool.links]
+            await until(lambda: all(each.adoption is ADOPTED for each in pool.links))
+            (epoch,) = {link.lane.holder.epoch for link in before if link.lane and link.lane.holder}
+            pools.follow(None)
+            pools.hold(Adopt(epoch + 1))
+            await until(lambda: all(each.adoption is ADOPTED for each in pool.links))
+            assert gone.adoption is AdoptionState.HELD
+        await answered(*running)
+        await until(lambda: gone.lane is None)
+        await until(lambda: node.held.load.free_count == 2)
         await answered(*[node.send() for _ in range(4)])

@@ -93,6 +93,13 @@ class HeldQueues(Protocol):
     def find(self, model_name: str, version: int) -> HeldQueue | None:
         """Return the queue of a model version; None when it has none here, or not yet."""
 
+    def queue_at(self, instance: str) -> HeldQueue | None:
+        """Return the queue whose batches lie at an instance, be it one that takes no tickets yet.
+
+        Args:
+            instance: Its incarnation.
+        """
+
     def party_lost(self, party: ForeignParty) -> None:
         """Learn that a router is gone; its waiting tickets are cancelled already.
 

@@ -204,10 +204,12 @@ class PartyLane:
     def _on_withdraw(self, frame: Frame) -> None:
         if frame.message:
             missing = decode_missing(frame.message)
-            queue = self._queues.find(missing.model_name, missing.version)
             if frame.request_id:
                 self._give_up(frame.request_id)
-            elif queue is not None:
+                return
+            # It has formed the batch, whether it takes tickets at present or not.
+            queue = self._queues.queue_at(missing.instance)
+            if queue is not None:
                 queue.missing(self, missing)
             return
         ticket = self._waiting.pop(frame.request_id, None)

@@ -200,6 +200,10 @@ class Membership:
         """Return a queue that is held here."""
         return self._pools.held(model_name, version)
 
+    def queue_at(self, instance: str) -> HeldQueue | None:
+        """Return the queue that is held here and whose batches lie at an instance."""
+        return self._pools.queue_at(instance)
+
     def party_lost(self, party: ForeignParty) -> None:
         """Learn that another router is gone; not when it is this holder that ends its lanes."""
         if not self._candidacy.is_holder:

@@ -132,6 +132,11 @@ class NodePools:
         instance = self._by_incarnation.get(incarnation)
         return None if instance is None or not instance.lane.is_open else instance.lane
 
+    def queue_at(self, incarnation: str) -> HeldQueue | None:
+        """Return the queue held here that an instance works for, whether that is served or not."""
+        instance = self._by_incarnation.get(incarnation)
+        return None if instance is None else instance.queue
+
     def held(self, name: str, version: int) -> HeldQueue | None:
         """Return the queue of a version, if it is held here and has instances."""
         pool = self._pools.get((name, version))

@@ -124,6 +124,8 @@ class Queue:
         self.cancelled: list[ForeignTicket] = []
         self.not_coming: list[Missing] = []
         self.given_back: list[int] = []
+        # Incarnations of its instances.
+        self.used: set[str] = set()
         self.reports: LoadReports[Any] = LoadReports(asyncio.get_running_loop(), self.load)
         self._batches = itertools.count(1)
 
@@ -159,6 +161,7 @@ class Queue:
     def grant(self, instance: str, count: int = 1, **fields: Any) -> int:
         """Grant the oldest tickets as one batch."""
         batch, self.waiting = self.waiting[:count], self.waiting[count:]
+        self.used.add(instance)
         number = next(self._batches)
         for party in dict.fromkeys(ticket.party for ticket in batch):
             own = [ticket for ticket in batch if ticket.party is party]
@@ -176,10 +179,14 @@ class Queues:
 
     def __init__(self) -> None:
         self.by_model = {("model", 1): Queue()}
+        self._all = list(self.by_model.values())
         self.lost: list[ForeignParty] = []
 
     def find(self, model_name: str, version: int) -> Queue | None:
         return self.by_model.get((model_name, version))
+
+    def queue_at(self, instance: str) -> Queue | None:
+        return next((each for each in self._all if instance in each.used), None)
 
     def party_lost(self, party: ForeignParty) -> None:
         self.lost.append(party)

@@ -158,6 +158,8 @@ class VirtualInstance:
         """End it once it has nothing more to do; return whether it had not within its time."""
         self.server.start_draining()
         self.reactor.due()
+        # Requests may be under way from routers that have not heard of it, as in `Instance.drain`.
+        await asyncio.sleep(_LOOK_S)
         is_drained = await self.executor.drain(30)
         await self.close()
         return is_drained

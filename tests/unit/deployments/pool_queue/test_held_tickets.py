@@ -74,6 +74,7 @@ async def holding(config=CONFIG, clock=None):
             rig.queue = held = HeldQueue(config, 1, EPOCH, clock or timer, NO_HOLDS)
             rig.queues.by_model = {("model", 1): held}
             rig.queues.party_lost = held.party_lost
+            rig.queues.queue_at = lambda _: held
             rig.a, rig.b = Instance(), Instance()
             held.join("a", rig.a, Adopted())
             yield rig

@@ -270,6 +270,22 @@ def test_a_part_without_a_lane_is_reported_and_queued_again(run):
     run(main)
 
 
+def test_a_part_without_a_lane_is_reported_to_a_queue_that_takes_no_tickets_now(run):
+    async def main():
+        async with TicketRig() as rig:
+            rig.router.unreachable = {"a"}
+            client = await rig.client()
+            client.start(Request())
+            await until(lambda: rig.queue.waiting)
+            number = rig.queue.grant("a")
+            # It learns from its instances which sequences run there, say, before it takes more.
+            rig.queues.by_model.clear()
+            await until(lambda: rig.queue.not_coming)
+            assert rig.queue.not_coming == [Missing("model", 1, EPOCH, number, "a")]
+
+    run(main)
+
+
 def test_a_sequence_whose_instance_is_out_of_reach_keeps_others_from_nothing(run):
     async def main():
         async with TicketRig() as rig:

@@ -21,6 +21,7 @@ from deployments.metrics.admission import AdmissionMetrics, render_admission
 from deployments.metrics.autoscaling import ScaledVersion, render_autoscaling
 from deployments.metrics.counters import Snapshot
 from deployments.metrics.distributions import bounds_ms
+from deployments.metrics.holders import render_holders
 from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
 from deployments.metrics.model_files import render_repositories
 from deployments.metrics.node_roles import ReadNodeRoles
@@ -79,6 +80,7 @@ class MetricsPage:
         # Not on the loop: the drivers of GPUs may take their time.
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
         page = render(rows, host, gpus, settings, self._router.cache_gauges())
+        page += render_holders(len(self._router.node_pools.cut_off_nodes()))
         scaled = render_autoscaling(_scaled_versions(self.ready_entries()))
         page += cold_starts_text(table) + render_repositories(table.reachable) + scaled
         if self.tenants is not None:

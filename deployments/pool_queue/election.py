@@ -12,6 +12,8 @@ A holder that is stopped keeps the name. Who finds it silent goes on to the *nex
 whoever is first there holds. Of two holders the later one is right, which instances know: one that
 was left behind is told so (`Candidacy.depose`) and begins again with the first name. So does
 everybody whose lane ends otherwise.
+
+Who finds no TCP port for routers of other nodes lets others hold first (`HolderPort`).
 """
 
 import asyncio
@@ -24,6 +26,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from backends.api.errors import UnavailableError
+from deployments.pool_queue.holder_port import HolderPort
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from deployments.pool_queue.ticket_server import BACKLOG, TicketServer
 from deployments.supervision.supervisor import Supervisor
@@ -73,6 +76,7 @@ class Candidacy:
         options: Of the lane to another holder.
         events: Learns what comes of it.
         clock_ns: The node's monotonic clock.
+        port: Where routers of other nodes are to reach the holder; None where they are not to.
 
     Attributes:
         epoch: When this process became the holder, in nanoseconds; 0 while it is not.
@@ -86,8 +90,10 @@ class Candidacy:
         options: TicketLaneOptions,
         events: CandidacyEvents,
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        port: HolderPort | None = None,
     ) -> None:
         self._name = name
+        self._port = port
         self._server = server
         self._may_hold = server is not None
         self._options = options
@@ -131,6 +137,11 @@ class Candidacy:
         await self._supervisor.close()
         if self.lane is not None:
             self.lane.close()
+        self._let_go_of_port()
+
+    def _let_go_of_port(self) -> None:
+        if self._port is not None:
+            self._port.let_go()
 
     @property
     def _name_now(self) -> str:
@@ -158,6 +169,9 @@ class Candidacy:
         sock = _unix_socket()
         try:
             sock.bind(self._name_now)
+            if self._port is not None and not self._port.may_hold():
+                sock.close()
+                return False
             sock.listen(BACKLOG)
         except OSError as error:
             sock.close()
@@ -191,6 +205,7 @@ class Candidacy:
 
     async def _use(self, lane: TicketLane) -> None:
         self.lane = lane
+        self._let_go_of_port()
         lane.on_ended = self._lose
         self._events.connected(lane)
         await lane.wait_ended()

@@ -72,15 +72,18 @@ class RemoteHolder:
         self._is_started = False
 
     def told(self, holder: Holder) -> None:
-        """Take what an instance says of its node's holder; only a later one than known counts."""
-        if holder.epoch <= self._holder.epoch or not holder.port:
+        """Take what an instance says of its node's holder; only a later one than known counts.
+
+        One without a port is not to be reached.
+        """
+        if holder.epoch <= self._holder.epoch:
             return
         self._holder = holder
         self._news.set()
         if self.lane is not None:
             # Its successor is there already, so there is nothing to wait for.
             self.lane.close()
-        if not self._is_started:
+        if not self._is_started and holder.port:
             self._is_started = True
             self._supervisor.keep("lane of tickets", self._keep_connected)
 
@@ -95,6 +98,9 @@ class RemoteHolder:
         while True:
             self._news.clear()
             holder = self._holder
+            if not holder.port:
+                await self._news.wait()
+                continue
             try:
                 lane = await TicketLane.connect_tcp(
                     (holder.host, holder.port), holder.epoch, self._options, tls=self._tls

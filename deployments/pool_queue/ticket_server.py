@@ -13,7 +13,6 @@ from deployments.pool_queue.connection import TICKET_LIMITS
 from deployments.pool_queue.foreign_ticket import HeldQueues
 from deployments.pool_queue.listener import Listener
 from deployments.pool_queue.party_lane import PartyLane
-from deployments.settings.port_range import ANY_PORT, PortRange
 
 BACKLOG: Final = 1024
 
@@ -60,30 +59,19 @@ class TicketServer:
         self.epoch = epoch
         self._listeners.append(Listener(sock, self._local_end))
 
-    def listen_tcp(
-        self, host: str, ports: PortRange = ANY_PORT, *, tls: ssl.SSLContext | None = None
-    ) -> tuple[str, int]:
-        """Accept the routers of other nodes, after `open`.
+    def accept_remote(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> int:
+        """Accept the routers of other nodes, after `open`, and return the port.
 
         Args:
-            host: Address to listen at.
-            ports: Where to listen at that address.
+            sock: A TCP socket that listens; it is closed with the server.
             tls: Context of these lanes; None leaves them in clear text.
-
-        Returns:
-            Host and port.
-
-        Raises:
-            OSError: The address cannot be bound.
-            UnavailableError: All ports are in use.
         """
-        sock = ports.listen(host, BACKLOG)
         sock.setblocking(False)
         port: int = sock.getsockname()[1]
         self._listeners.append(
             Listener(sock, self._remote_end, tls, self.limits.handshake_timeout_s)
         )
-        return host, port
+        return port
 
     def close(self) -> None:
         """Give up the sockets, so that another may hold; then close the lanes.

@@ -6,11 +6,15 @@ Ingresses compete for holding; processes of models that call models use the queu
 lanes of tickets say, from either end, comes together here and goes on to `NodePools`.
 """
 
+import asyncio
 import logging
+import socket
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from backends.api.errors import RequestCancelledError, UnavailableError
+from backends.api.errors import RequestCancelledError
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.batches import Adopt, BatchPart, Holder
 from deployments.lane.tls import client_tls, server_tls
@@ -18,18 +22,22 @@ from deployments.pool_queue.connection import ticket_limits_of
 from deployments.pool_queue.election import Candidacy, socket_name
 from deployments.pool_queue.foreign_ticket import ForeignParty
 from deployments.pool_queue.held_queue import HeldQueue
+from deployments.pool_queue.holder_port import HolderPort
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.precise_timer import PreciseTimer
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.pool_queue.remote_holder import RemoteHolder
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
-from deployments.pool_queue.ticket_server import TicketServer
+from deployments.pool_queue.ticket_server import BACKLOG, TicketServer
 from deployments.routing.node_pools import NodePools
 from deployments.routing.pool import LinkPool
 from deployments.settings.lane_settings import LaneSettings
 from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
+
+# How often a holder that has no port for other nodes looks for one.
+_PORT_RETRY_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +76,12 @@ class Membership:
         )
         silence_s = member.lanes.heartbeat_timeout_s
         options = TicketLaneOptions(member.secret, self, limits, silence_s)
-        self._candidacy = Candidacy(
-            socket_name(member.secret, member.node_id), self._server, options, self
-        )
+        self._tls: ssl.SSLContext | None = None
+        self._port: HolderPort | None = None
+        if member.may_hold and member.host:
+            self._port = HolderPort(self._listen, asyncio.get_running_loop().time)
+        name = socket_name(member.secret, member.node_id)
+        self._candidacy = Candidacy(name, self._server, options, self, port=self._port)
         self._timer = PreciseTimer()
         self._is_closed = False
         self._options = options
@@ -111,17 +122,28 @@ class Membership:
 
     def became_holder(self, epoch: int) -> None:
         """Hold the queues of the node."""
-        host, port = self._member.host, 0
-        if host and self._server is not None:
-            try:
-                host, port = self._server.listen_tcp(
-                    host,
-                    self._member.lanes.ports,
-                    tls=server_tls(self._member.lanes.tls, self._member.secret),
-                )
-            except (OSError, UnavailableError) as error:
-                _log.warning("routers of other nodes cannot reach the queues here: %s", error)
-        self._pools.hold(Adopt(epoch, host, port))
+        port = 0
+        if self._port is not None and self._server is not None:
+            sock = self._port.take()
+            if sock is not None:
+                port = self._server.accept_remote(sock, self._tls)
+            else:
+                self._tasks.spawn("port for other nodes", self._look_for_port(epoch))
+        self._pools.hold(Adopt(epoch, self._member.host, port))
+
+    def _listen(self) -> socket.socket:
+        lanes = self._member.lanes
+        self._tls = server_tls(lanes.tls, self._member.secret)
+        return lanes.ports.listen(self._member.host, BACKLOG)
+
+    async def _look_for_port(self, epoch: int) -> None:
+        """Hold anew, with a port, once one is free: other nodes can reach the queues then."""
+        port = self._port
+        while port is not None and self._candidacy.epoch == epoch:
+            await asyncio.sleep(_PORT_RETRY_S)
+            if self._candidacy.epoch == epoch and port.find():
+                self._candidacy.depose()
+                self._pools.follow(None)
 
     def connected(self, lane: TicketLane) -> None:
         """Use the queues of the node's holder."""

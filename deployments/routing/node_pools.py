@@ -161,6 +161,11 @@ class NodePools:
             for link in (*pool.links, *(pool.sequences.retired if pool.sequences else ()))
         )
 
+    def cut_off_nodes(self) -> set[str]:
+        """Return the nodes whose queues other nodes cannot reach, as far as instances have said."""
+        said = [(link.endpoint.node_id, each.lane.holder) for link, each in self._links.items()]
+        return {node_id for node_id, at in said if at is not None and at.epoch and not at.port}
+
     def all(self) -> list[LinkPool]:
         """Return all pools."""
         return list(self._pools.values())

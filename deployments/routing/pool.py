@@ -57,6 +57,12 @@ class Link:
         """Note what changes who decides; a KeyError means that the router is wrong."""
         self.adoption = TRANSITIONS[self.adoption][event]
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it is on another node whose queue is held by a process without a TCP port."""
+        holder = None if self.lane is None or self.is_local else self.lane.holder
+        return holder is not None and holder.epoch > 0 and not holder.port
+
 
 class SequenceLinks(Protocol):
     """Where the sequences of a model version run; see `deployments.routing.sequence_routes`.

@@ -45,6 +45,7 @@ from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.sequence_route import Route, choose, end_doubt, is_queued_at
 from deployments.routing.sequence_search import Refusals, search
+from deployments.routing.waiting_requests import cut_off
 from deployments.supervision.supervisor import Supervisor
 
 _CorrelationId = int | str
@@ -459,6 +460,9 @@ class SequenceRoutes:
                     f"another node; requests with tensors in shared memory need one on this node"
                 )
             )
+        elif link.is_cut_off:
+            runs = f"sequence {request.correlation_id} of model '{request.model_name}' runs"
+            inflight.fail(cut_off(runs, link))
         elif link.lane is None or (
             routes is not None and (route.is_queued or not link.is_on_its_own)
         ):

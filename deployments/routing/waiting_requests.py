@@ -87,7 +87,7 @@ class WaitingRequests:
         elif pool.is_dormant and not self._is_exiting:
             self._add_dormant(pool, routed)
         elif not self._may_come(pool, local_only=local_only):
-            routed.sink.fail(no_instance(routed.request.model_name, local_only=local_only))
+            routed.sink.fail(self._none_may_come(pool, routed, local_only=local_only))
         elif len(pool.waiting) >= self._limits.requests:
             routed.sink.fail(self._too_many(routed.request.model_name))
         else:
@@ -186,11 +186,19 @@ class WaitingRequests:
             not self._is_exiting or (pool.is_pooled and pool.queue is None)
         )
         return any(
-            not link.closed
+            not (link.closed or link.is_cut_off)
             and (link.is_local or not local_only)
             and (awaits_queue or self._may_open(link))
             for link in pool.links
         ) or _lacks_holder(pool)
+
+    def _none_may_come(
+        self, pool: LinkPool, routed: LaneInflight, *, local_only: bool
+    ) -> UnavailableError:
+        out_of_reach = [link for link in pool.links if link.is_cut_off]
+        if out_of_reach and not local_only:
+            return cut_off(f"model '{routed.request.model_name}' is served", out_of_reach[0])
+        return no_instance(routed.request.model_name, local_only=local_only)
 
     def _may_open(self, link: Link) -> bool:
         # A link that is being opened decides by its end. An instance that drains is replaced, or
@@ -262,7 +270,9 @@ def _why_none(pool: LinkPool) -> str:
 def _lacks_holder(pool: LinkPool) -> bool:
     """Whether an instance that has left goes on with sequences, once its queue is found again."""
     retired = () if pool.sequences is None else pool.sequences.retired
-    return any(link.lane is not None and not link.is_on_its_own for link in retired)
+    return any(
+        link.lane is not None and not (link.is_on_its_own or link.is_cut_off) for link in retired
+    )
 
 
 def no_instance(model_name: str, *, local_only: bool = False) -> UnavailableError:
@@ -275,4 +285,18 @@ def no_instance(model_name: str, *, local_only: bool = False) -> UnavailableErro
     return UnavailableError(
         f"model '{model_name}' has no instance that answers at present; it is being restarted, "
         f"try again"
+    )
+
+
+def cut_off(what: str, link: Link) -> UnavailableError:
+    """Return the error of a request for a node whose queue other nodes cannot reach.
+
+    Args:
+        what: What is on that node.
+        link: The way to one of the node's instances.
+    """
+    return UnavailableError(
+        f"{what} on node {link.endpoint.node_id}, where the process that queues requests has found "
+        f"no TCP port to listen at for other nodes; the request was not executed. Free a port of "
+        f"--lane-port-range on that node or give a wider range, or send requests to that node"
     )

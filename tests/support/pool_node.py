@@ -26,6 +26,7 @@ from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.router import Router
 from deployments.routing.timed_sink import TimedSink
 from deployments.settings.lane_settings import LaneSettings
+from deployments.settings.port_range import ANY_PORT, PortRange
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import SECRET, Sink, until
@@ -68,11 +69,17 @@ class Node:
         """Return what a table says of an instance."""
         return self._endpoints[instance]
 
-    async def join(self, *, may_hold: bool = True, silence_s: float = 0.0) -> Router:
+    async def join(
+        self,
+        *,
+        may_hold: bool = True,
+        silence_s: float = 0.0,
+        ports: PortRange = ANY_PORT,
+    ) -> Router:
         """Have one more router."""
         router = Router(self.node_id, SECRET, SlabPool(1 << 20))
         self.routers.append(router)
-        lanes = LaneSettings(heartbeat_timeout_s=silence_s)
+        lanes = LaneSettings(heartbeat_timeout_s=silence_s, ports=ports)
         router.join_node(NodeMember(self.node_id, SECRET, may_hold, "127.0.0.1", lanes))
         await until(lambda: router.node_pools.has_holder)
         return router

@@ -28,6 +28,7 @@ from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.ticket_server import TicketServer
+from deployments.settings.port_range import ANY_PORT
 from tests.support.lane_rig import SECRET, RawPeer, frame
 
 EPOCH = 7_000_000_000
@@ -251,7 +252,8 @@ class TicketRig:
 
     async def __aenter__(self) -> "TicketRig":
         self.server.open(listening(self.name), EPOCH)
-        self.address = self.server.listen_tcp("127.0.0.1", tls=self._tls)
+        sock = ANY_PORT.listen("127.0.0.1", 64)
+        self.address = "127.0.0.1", self.server.accept_remote(sock, self._tls)
         return self
 
     async def __aexit__(self, *_: object) -> None:

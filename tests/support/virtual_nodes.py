@@ -28,6 +28,7 @@ from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
 from deployments.scheduling.scheduler import Decision
 from deployments.settings.lane_settings import LaneSettings
+from deployments.settings.port_range import ANY_PORT, PortRange
 from deployments.shared_memory.objects import RegionMemory
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
@@ -211,7 +212,13 @@ class VirtualNode(Node):
         self._chance = chance
         self._dial_s = dial_s
 
-    async def join(self, *, may_hold: bool = True, silence_s: float = 0.0) -> Router:
+    async def join(
+        self,
+        *,
+        may_hold: bool = True,
+        silence_s: float = 0.0,
+        ports: PortRange = ANY_PORT,
+    ) -> Router:
         """Have one more router."""
         router = Router(self.node_id, SECRET, SlabPool(1 << 20))
         connect = router._links._connect
@@ -221,7 +228,7 @@ class VirtualNode(Node):
             return await connect(*args)
 
         router._links._connect = dial
-        lanes = LaneSettings(heartbeat_timeout_s=silence_s)
+        lanes = LaneSettings(heartbeat_timeout_s=silence_s, ports=ports)
         router.join_node(NodeMember(self.node_id, SECRET, may_hold, "127.0.0.1", lanes))
         router.node_pools.clock = LoopClock()
         self.routers.append(router)

@@ -148,6 +148,7 @@ async def test_the_page_tells_which_repositories_can_be_listed() -> None:
     router.update(RoutingTable(1, {}, initialised=True, reachable={"/a": True, "s3://b": False}))
     plane = DataPlane("triton", router, SlabPool(1 << 20), Repository())
     lines = (await plane.metrics_text()).decode().splitlines()
+    assert "manta_nodes_without_queue_port 0" in lines
     assert lines[-2:] == [
         'manta_repository_reachable{repository="/a"} 1',
         'manta_repository_reachable{repository="s3://b"} 0',

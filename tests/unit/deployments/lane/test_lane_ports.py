@@ -5,6 +5,7 @@
 import pytest
 
 from backends.api.errors import UnavailableError
+from backends.api.model_config import ModelConfig
 from deployments.lane.server import LaneServer
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.peer_server import PeerServer
@@ -14,7 +15,7 @@ from deployments.slabs.pool import SlabPool
 from tests.support.cache_node import server_proof
 from tests.support.free_ports import free_ports
 from tests.support.lane_rig import SECRET, Handler, echo
-from tests.support.ticket_rig import TicketRig
+from tests.support.pool_node import Node
 
 HOST = "127.0.0.1"
 
@@ -40,14 +41,13 @@ def test_an_instance_listens_within_the_range_and_says_when_that_is_full(ports, 
     reactor.close()
 
 
-def test_the_holder_of_a_queue_listens_within_the_range(run, ports):
-    async def main():
-        async with TicketRig() as rig:
-            assert rig.server.listen_tcp(HOST, ports) == (HOST, ports.first)
-            with pytest.raises(UnavailableError, match="--lane-port-range"):
-                rig.server.listen_tcp(HOST, ports)
-
-    run(main)
+async def test_the_holder_of_a_queue_listens_within_the_range(ports):
+    node = Node(ModelConfig("m"))
+    router = await node.join(ports=ports)
+    with pytest.raises(UnavailableError, match="--lane-port-range"):
+        ports.listen(HOST, 1)
+    await node.end(router)
+    ports.listen(HOST, 1).close()
 
 
 def test_the_cache_of_a_node_listens_within_the_range(ports, tmp_path):

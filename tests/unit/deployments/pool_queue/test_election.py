@@ -15,9 +15,11 @@ from deployments.lane.messages import LaneLimits
 from deployments.pool_queue import election
 from deployments.pool_queue.connection import ticket_limits_of
 from deployments.pool_queue.election import Candidacy, socket_name
+from deployments.pool_queue.holder_port import HolderPort
 from deployments.pool_queue.ticket_lane import TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
 from deployments.settings.lane_settings import LaneSettings
+from tests.support.free_ports import free_ports
 from tests.support.lane_rig import SECRET, until
 from tests.support.ticket_rig import (
     CONFIG,
@@ -33,13 +35,13 @@ from tests.support.ticket_rig import (
 class Candidate:
     """A process's candidacy, and what it has heard."""
 
-    def __init__(self, name, *, may_hold=True, limits=None, silence_s=0.0):
+    def __init__(self, name, *, may_hold=True, limits=None, silence_s=0.0, port=None):
         self.heard = []
         self.router = Router()
         self.queues = Queues()
         self.server = TicketServer(self.queues, secret=SECRET) if may_hold else None
         options = TicketLaneOptions(SECRET, self.router, limits or LaneLimits(), silence_s)
-        self.candidacy = Candidacy(name, self.server, options, self)
+        self.candidacy = Candidacy(name, self.server, options, self, port=port)
         self.candidacy.start()
 
     def became_holder(self, epoch):
@@ -179,6 +181,36 @@ def test_who_gives_up_uses_the_next_holder_and_never_holds_again(run):
             with listening(name) as successor:
                 await called(successor)
             assert not first.candidacy.is_holder
+
+    run(main)
+
+
+def found_port(ports):
+    """Return the way to a port that is found already, as by one who held until just now."""
+    port = HolderPort(lambda: ports.listen("127.0.0.1", 1), lambda: 0.0)
+    assert port.find()
+    return port
+
+
+def test_who_uses_another_holder_keeps_no_port(run):
+    async def main():
+        name, ports = unused_name(), free_ports(1)
+        async with candidates(Candidate(name)) as (holder,):
+            await until(lambda: holder.heard)
+            async with candidates(Candidate(name, port=found_port(ports))) as (user,):
+                await until(lambda: user.heard == ["connected"])
+                ports.listen("127.0.0.1", 1).close()
+
+    run(main)
+
+
+def test_who_leaves_keeps_no_port(run):
+    async def main():
+        name, ports = unused_name(), free_ports(1)
+        with listening(name):
+            async with candidates(Candidate(name, port=found_port(ports))):
+                await tried()
+        ports.listen("127.0.0.1", 1).close()
 
     run(main)
 

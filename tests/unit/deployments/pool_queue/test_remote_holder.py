@@ -8,6 +8,7 @@ import logging
 
 from deployments.lane.batches import Holder
 from deployments.pool_queue.remote_holder import RemoteHolder
+from deployments.settings.port_range import ANY_PORT
 from tests.support.lane_rig import until
 from tests.support.ticket_rig import CONFIG, EPOCH, Request, TicketRig, listening, unused_name
 
@@ -80,6 +81,26 @@ def test_the_next_holder_is_followed_and_an_older_one_is_not(run):
     run(main)
 
 
+def test_a_holder_without_a_port_is_dialled_no_more_until_the_next_one_has_one(run, caplog):
+    caplog.set_level(logging.INFO, "deployments.pool_queue")
+
+    async def main():
+        async with TicketRig() as rig, following(rig) as (remote, heard):
+            remote.told(Holder(EPOCH - 2, rig.address[0], 0))
+            assert not remote._is_started
+            remote.told(Holder(EPOCH, *rig.address))
+            await until(lambda: heard == [("n", EPOCH)])
+            rig.server.epoch = EPOCH + 2
+            remote.told(Holder(EPOCH + 1, rig.address[0], 0))
+            await until(lambda: heard == [("n", EPOCH), ("n", 0)])
+            await asyncio.sleep(0.1)
+            assert "trying again" not in caplog.text
+            remote.told(Holder(EPOCH + 2, *rig.address))
+            await until(lambda: heard == [("n", EPOCH), ("n", 0), ("n", EPOCH + 2)])
+
+    run(main)
+
+
 def test_a_holder_that_cannot_be_reached_is_tried_until_the_next_one_is_named(run, caplog):
     caplog.set_level(logging.INFO, "deployments.pool_queue")
 
@@ -87,7 +108,7 @@ def test_a_holder_that_cannot_be_reached_is_tried_until_the_next_one_is_named(ru
         async with TicketRig() as rig, following(rig) as (remote, heard):
             gone = TicketRig()
             gone.server.open(listening(unused_name()), EPOCH - 1)
-            address = gone.server.listen_tcp("127.0.0.1")
+            address = "127.0.0.1", gone.server.accept_remote(ANY_PORT.listen("127.0.0.1", 1))
             gone.server.close()
             remote.told(Holder(EPOCH - 1, *address))
             await until(lambda: caplog.text.count("trying again") >= 2)

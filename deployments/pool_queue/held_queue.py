@@ -84,6 +84,8 @@ class HeldQueue:
         self._looks_at_once = config.dynamic_batching is None and config.sequence_batching is None
         sequences = config.sequence_batching
         self._is_iterative = sequences is not None and sequences.iterative
+        # All that waits in others is of sequences.
+        self._may_have_movable = sequences is None or sequences.iterative
         self._is_look_due = False
         self._batches = GivenBatches(epoch)
         self._own = self._batches.own
@@ -198,7 +200,9 @@ class HeldQueue:
     @property
     def has_movable(self) -> bool:
         """Whether requests of this process wait that may as well wait elsewhere."""
-        return any(each.is_movable and not each.cancelled for each in self._own)
+        return self._may_have_movable and any(
+            each.is_movable and not each.cancelled for each in self._own
+        )
 
     def withdraw_oldest(self, count: int) -> list[OwnRequest]:
         """Give up requests of this process that may as well wait elsewhere, the oldest first.

@@ -210,7 +210,7 @@ class TicketLane:
         queue = self._queues.get((model_name, version))
         if queue is None:
             return
-        for waiting in [each for each in self.waiting.values() if each.queue is queue]:
+        for waiting in queue.tickets.all():
             queue.withdraw(waiting.request, self._give_back)
         if not queue.waiting_count:
             del self._queues[model_name, version]
@@ -235,7 +235,7 @@ class TicketLane:
                 break
         self._last_number = number
         known[number] = waiting
-        waiting.queue.waiting_count += 1
+        waiting.queue.tickets.add(waiting)
         return number
 
     def find(self, request: OwnRequest) -> WaitingTicket | None:
@@ -247,7 +247,7 @@ class TicketLane:
         """Forget what is written down of a number."""
         waiting = self.waiting.pop(number, None)
         if waiting is not None:
-            waiting.queue.waiting_count -= 1
+            waiting.queue.tickets.remove(waiting)
         return waiting
 
     async def knows(self, model_name: str, version: int, correlation_id: int | str) -> bool | None:
@@ -310,7 +310,7 @@ class TicketLane:
         self._questions.lost()
         for queue in self._queues.values():
             queue.close()
-            queue.waiting_count = 0
+            queue.tickets.clear()
         waiting = sorted(self.waiting.values(), key=lambda each: each.request.enqueue_ns)
         self.waiting.clear()
         logger.info("%s lost with %d tickets: %s", self.describe(), len(waiting), reason)
@@ -347,7 +347,7 @@ class TicketLane:
         if queue is None or len(granted) < count or any(x.queue is not queue for x in granted):
             # Whatever it was, the requests are the router's again.
             for waiting in granted:
-                waiting.queue.waiting_count += 1
+                waiting.queue.tickets.add(waiting)
                 self.waiting[waiting.request.number] = waiting
             raise FrameError("a grant of tickets that do not wait, or of several models")
         queue.granted(grant, granted)

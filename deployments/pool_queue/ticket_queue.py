@@ -29,7 +29,12 @@ from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.ticket_message import ticket_of
-from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket, not_begun
+from deployments.pool_queue.waiting_ticket import (
+    TicketSender,
+    WaitingTicket,
+    WaitingTickets,
+    not_begun,
+)
 from deployments.reactor.transport import Cancellable
 
 logger = logging.getLogger(__name__)
@@ -59,7 +64,7 @@ class TicketQueue:
             as well wait elsewhere are to be the router's again. None to try again here.
         load: What the holder last told of its load.
         load_s: When that was, in seconds of the loop's clock; minus infinity for never.
-        waiting_count: Requests that the holder has not decided on.
+        tickets: Those of its requests that the holder has not decided on.
     """
 
     def __init__(self, lane: TicketSender, config: ModelConfig, version: int) -> None:
@@ -72,7 +77,7 @@ class TicketQueue:
         self.on_load: Callable[[Load], None] | None = None
         self.load = Load(config.name, version)
         self.load_s = float("-inf")
-        self.waiting_count = 0
+        self.tickets = WaitingTickets()
         self.on_lease: Callable[[Lease], None] | None = None
         self.on_turned_away: Callable[[], bool] | None = None
         self._withdrawing_count = 0
@@ -82,6 +87,11 @@ class TicketQueue:
         self._is_left = False
         self._retry_s = _FIRST_RETRY_S
         self._timer: Cancellable | None = None
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests that the holder has not decided on."""
+        return len(self.tickets)
 
     @property
     def staying_count(self) -> int:
@@ -161,6 +171,7 @@ class TicketQueue:
         waiting.taken = settled
         if is_start:
             waiting.is_withdrawn = True
+            self.tickets.bind(waiting)
             missing = Missing(self._model_name, self._version, 0, 0, "")
             self._lane.send(WITHDRAW, request.number, encode(missing))
         elif self._withdraw(waiting):
@@ -169,7 +180,7 @@ class TicketQueue:
     @property
     def has_movable(self) -> bool:
         """Whether requests wait that may as well wait elsewhere."""
-        return self.waiting_count > 0 and bool(self.oldest(1))
+        return bool(self.tickets.movable)
 
     def oldest(self, count: int) -> list[OwnRequest]:
         """Return requests that wait and may as well wait elsewhere, the oldest first.
@@ -177,28 +188,17 @@ class TicketQueue:
         Args:
             count: How many at most.
         """
-        waiting = (each for each in self._lane.waiting.values() if each.queue is self)
-        movable = (
-            each.request
-            for each in waiting
-            if each.request.is_movable and not (each.is_withdrawn or each.is_parked)
-        )
-        return list(itertools.islice(movable, count))
+        return [each.request for each in itertools.islice(self.tickets.movable, count)]
 
     def starts(self) -> list[OwnRequest]:
         """Return the first requests of sequences that wait and may begin elsewhere."""
-        return [
-            each.request
-            for each in self._lane.waiting.values()
-            if each.queue is self
-            and not (each.is_withdrawn or each.is_parked)
-            and each.request.may_start_elsewhere
-        ]
+        return [each.request for each in self.tickets.starts]
 
     def _withdraw(self, waiting: WaitingTicket, flags: int = 0) -> bool:
         """Return whether a request does not wait any more; otherwise the holder is asked."""
         number = waiting.request.number
         is_new, waiting.is_withdrawn = not waiting.is_withdrawn, True
+        self.tickets.bind(waiting)
         if waiting.is_parked:
             self._parked.remove(waiting)
             self._lane.strike_out(number)
@@ -353,6 +353,7 @@ class TicketQueue:
 
     def _park(self, waiting: WaitingTicket) -> None:
         waiting.is_parked = True
+        self.tickets.bind(waiting)
         self._parked.append(waiting)
         if self._timer is None:
             self._timer = self._loop.call_later(self._retry_s, self._try_again)
@@ -363,8 +364,7 @@ class TicketQueue:
         parked, self._parked = self._parked, []
         is_left, self._is_left = self._is_left, False
         if is_left:
-            here = [each for each in self._lane.waiting.values() if each.queue is self]
-            going = dict.fromkeys(not_begun(parked, here))
+            going = dict.fromkeys(not_begun(parked, self.tickets.all()))
             parked = [each for each in parked if each not in going]
             for waiting in going:
                 self._return(waiting)
@@ -375,6 +375,8 @@ class TicketQueue:
             if message is None:
                 self._lane.strike_out(request.number)
             else:
+                self.tickets.remove(waiting)
+                self.tickets.add(waiting)
                 self._lane.send(TICKET, request.number, message)
 
     def _return(self, waiting: WaitingTicket) -> None:

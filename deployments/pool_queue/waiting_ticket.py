@@ -30,10 +30,10 @@ class DecidedHere(Protocol):
     """A queue as its lane uses it; `deployments.pool_queue.ticket_queue.TicketQueue`.
 
     Attributes:
-        waiting_count: Requests that the holder has not decided on.
+        tickets: Those of its requests that the holder has not decided on.
     """
 
-    waiting_count: int
+    tickets: "WaitingTickets"
 
     def granted(self, grant: Grant, granted: "Sequence[WaitingTicket]") -> None:
         """Send requests as a part of a batch."""
@@ -60,9 +60,11 @@ class WaitingTicket:
         is_parked: Whether it waits here, to be sent to a holder that does not know the model.
         is_withdrawn: Whether the holder was told to forget it.
         taken: Learns what became of a request that was withdrawn; None for nobody.
+        among: Where `WaitingTickets` keeps it.
     """
 
     __slots__ = (
+        "among",
         "is_parked",
         "is_unknown",
         "is_withdrawn",
@@ -81,12 +83,73 @@ class WaitingTicket:
         self.is_parked = self.is_unknown = False
         self.is_withdrawn = False
         self.taken: Callable[[OwnRequest | None], None] | None = None
+        self.among = queue.tickets.bound
 
     def settle(self, request: OwnRequest | None) -> None:
         """Tell whoever withdrew it that the request is back, or by None that it is not."""
         taken, self.taken = self.taken, None
         if taken is not None:
             taken(request)
+
+
+class WaitingTickets:
+    """The tickets of one queue, by what may become of them; each kind oldest first.
+
+    Nobody has to walk what waits in other queues, or what has to stay, to find what may leave.
+
+    Attributes:
+        movable: What may as well wait elsewhere.
+        starts: What begins sequences that may as well begin elsewhere.
+        bound: The rest. Also what is parked or being withdrawn.
+    """
+
+    __slots__ = ("bound", "movable", "starts")
+
+    def __init__(self) -> None:
+        self.movable: dict[WaitingTicket, None] = {}
+        self.starts: dict[WaitingTicket, None] = {}
+        self.bound: dict[WaitingTicket, None] = {}
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.movable) + len(self.starts) + len(self.bound)
+
+    def all(self) -> list[WaitingTicket]:
+        """Return all of them, oldest first."""
+        return sorted([*self.movable, *self.starts, *self.bound], key=_enqueue_ns)
+
+    def add(self, waiting: WaitingTicket) -> None:
+        """Take a ticket that the holder has, or is about to get."""
+        request = waiting.request
+        if request.is_movable:
+            waiting.among = among = self.movable
+        elif request.may_start_elsewhere:
+            waiting.among = among = self.starts
+        else:
+            waiting.among = among = self.bound
+        among[waiting] = None
+
+    def bind(self, waiting: WaitingTicket) -> None:
+        """Have a ticket stay where it is."""
+        bound = self.bound
+        if waiting.among is not bound:
+            del waiting.among[waiting]
+            waiting.among = bound
+            bound[waiting] = None
+
+    def remove(self, waiting: WaitingTicket) -> None:
+        """Forget a ticket."""
+        del waiting.among[waiting]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.movable.clear()
+        self.starts.clear()
+        self.bound.clear()
+
+
+def _enqueue_ns(waiting: WaitingTicket) -> int:
+    return waiting.request.enqueue_ns
 
 
 def not_begun(

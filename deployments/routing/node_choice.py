@@ -29,7 +29,7 @@ from deployments.routing.node_view import NodeView, expected_wait_ns
 # Expected waits that differ by less than this many executions of one instance are equal.
 _NEARLY_EQUAL: Final = 0.25
 # So many nodes are compared with the own one.
-_COMPARED: Final = 4
+COMPARED: Final = 4
 # So many questions are open for each request that waits, and are asked at a time: more of them find
 # a free instance sooner, but then several nodes keep one free for the same request.
 _QUESTIONS: Final = 3
@@ -256,7 +256,7 @@ def _best_other(
             if random.random() * equals < 1:
                 best = view
         compared += 1
-        if compared == _COMPARED:
+        if compared == COMPARED:
             break
     return best
 

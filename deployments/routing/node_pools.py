@@ -198,6 +198,13 @@ class NodePools:
             self._ask(instance)
         self._settle(pool)
 
+    def _instances_of(self, pool: LinkPool) -> list[InstanceLink]:
+        """Return a pool's instances that have lanes, those that leave included."""
+        retired = () if pool.sequences is None else pool.sequences.retired
+        links = dict.fromkeys((*pool.links, *pool.leaving, *retired))
+        found = (self._links.get(link) for link in links)
+        return [instance for instance in found if instance is not None]
+
     def _retired(self, pool: LinkPool) -> list[InstanceLink]:
         retired = () if pool.sequences is None else pool.sequences.retired
         found = (self._links.get(link) for link in retired if link.is_local)
@@ -259,7 +266,7 @@ class NodePools:
         if config.sequence_batching is not None:
             pool.held.undecided.has_heard = partial(self._has_heard, pool)
         # As of a new holder: they tell what runs there, and so do those that leave.
-        former = [each for each in self._links.values() if held and each.queue is held]
+        former = [each for each in self._instances_of(pool) if held and each.queue is held]
         for instance in former:
             instance.let_go()
         self._settle(pool)
@@ -276,11 +283,11 @@ class NodePools:
             return False
         if self._gathering is None or pool.held.config.sequence_batching is None:
             return True
-        instances = [each for each in self._links.values() if each.link.pool is pool]
-        adopted = {each.link for each in instances if each.queue is pool.held}
         asked = AdoptionState.ASKED, AdoptionState.CLAIMED
-        is_asked = any(each.link.adoption in asked for each in instances)
-        return not is_asked and all(link in adopted for link in pool.links if link.is_local)
+        if any(each.link.adoption in asked for each in self._instances_of(pool)):
+            return False
+        adopted = [self._links.get(link) for link in pool.links if link.is_local]
+        return all(each is not None and each.queue is pool.held for each in adopted)
 
     def _has_heard(self, pool: LinkPool) -> bool:
         """Whether all instances of this node have told the queue here what runs there."""

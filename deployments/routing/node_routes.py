@@ -24,6 +24,7 @@ from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.routing.node_choice import (
+    COMPARED,
     asked_in_vain,
     choose,
     choose_for_sequence,
@@ -72,6 +73,7 @@ class NodeRoutes:
         self._remote_queue = remote_queue
         # The own node first, if it is one of them.
         self._places: list[NodePlace] = []
+        self._by_node: dict[str, NodePlace] = {}
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._is_question_due = False
@@ -95,6 +97,7 @@ class NodeRoutes:
         retired = [] if self._pool.sequences is None else self._pool.sequences.retired
         for place in places.values():
             place.retired = [link for link in retired if link.endpoint.node_id == place.node_id]
+        self._by_node = places
         self._places = sorted(places.values(), key=lambda place: not place.is_own)
         for place in self._places:
             queue = self._pool.queue
@@ -120,7 +123,7 @@ class NodeRoutes:
         if self._question_timer is not None:
             self._question_timer.cancel()
             self._question_timer = None
-        places, self._places = self._places, []
+        places, self._places, self._by_node = self._places, [], {}
         for place in places:
             if place.is_own:
                 place.let_go(is_only=True)
@@ -141,7 +144,7 @@ class NodeRoutes:
         if self._starts_here(request):
             return True
         now_ns = time.monotonic_ns()
-        views = self._views(now_ns, local_only=local_only)
+        views = self._some_views(now_ns, local_only=local_only)
         while views:
             view = choose(views, now_ns, random)
             place = self._place_of(view)
@@ -185,7 +188,7 @@ class NodeRoutes:
     def queue_at(self, link: Link) -> NodeQueue | None:
         """Return the queue of a link's node, where sequences begin; None while it has none."""
         node_id = link.endpoint.node_id
-        place = next((each for each in self._places if each.node_id == node_id), None)
+        place = self._by_node.get(node_id)
         if place is not None:
             return place.queue
         # All its instances leave, and go on with their sequences.
@@ -195,8 +198,8 @@ class NodeRoutes:
 
     def is_away(self, link: Link) -> bool:
         """Whether a link's node has no queue at present for what is to begin."""
-        places = [each for each in self._places if each.node_id == link.endpoint.node_id]
-        return not any(place.look() for place in places)
+        place = self._by_node.get(link.endpoint.node_id)
+        return place is None or not place.look()
 
     # What nodes say
 
@@ -228,6 +231,33 @@ class NodeRoutes:
 
     # What waits
 
+    def _some_views(self, now_ns: int, *, local_only: bool) -> list[NodeView]:
+        """Return as many as `choose` compares: the own node's, and those of others at random."""
+        places = self._places
+        count = len(places)
+        if local_only or count <= COMPARED + 1:
+            return self._views(now_ns, local_only=local_only)
+        views: list[NodeView] = []
+        first = 0
+        if places[0].is_own:
+            first = 1
+            if places[0].look():
+                views.append(places[0].view)
+        others = count - first
+        start = int(random.random() * others)  # noqa: S311 - nothing to guess
+        compared = 0
+        for offset in range(others):
+            place = places[first + (start + offset) % others]
+            if not place.look():
+                continue
+            place.probe(now_ns)
+            view = place.view
+            views.append(view)
+            compared += view.is_trusted(now_ns)
+            if compared == COMPARED:
+                break
+        return views
+
     def _views(self, now_ns: int, *, local_only: bool = False) -> list[NodeView]:
         views: list[NodeView] = []
         for place in self._places:
@@ -238,7 +268,7 @@ class NodeRoutes:
         return views
 
     def _place_of(self, view: NodeView) -> NodePlace:
-        return next(each for each in self._places if each.view is view)
+        return self._by_node[view.node]
 
     def _move(self, now_ns: int) -> None:
         """Take requests back that are better off at another node."""

@@ -74,7 +74,8 @@ class WaitingRequests:
         self._limits = limits
         self.wakes = Wakes()
         self._loop = asyncio.get_running_loop()
-        self._pools: list[LinkPool] = []
+        # Those in which something waits, or did when `_sweep` looked last.
+        self._pools: dict[LinkPool, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_exiting = False
         self._is_closed = False
@@ -158,7 +159,7 @@ class WaitingRequests:
     def exit(self) -> None:
         """Take note that the server ends, so that instances that drain have no successors."""
         self._is_exiting = True
-        for pool in self._pools:
+        for pool in list(self._pools):
             if not self._may_come(pool):
                 self.fail(pool, UnavailableError("Server exiting"))
 
@@ -168,7 +169,7 @@ class WaitingRequests:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        pools, self._pools = self._pools, []
+        pools, self._pools = self._pools, {}
         for pool in pools:
             self.fail(pool, UnavailableError("Server exiting"))
 
@@ -212,8 +213,7 @@ class WaitingRequests:
 
     def _put(self, pool: LinkPool, routed: LaneInflight, since_s: float) -> None:
         pool.waiting[routed] = since_s
-        if not any(each is pool for each in self._pools):
-            self._pools.append(pool)
+        self._pools[pool] = None
         self._arm()
 
     def _arm(self) -> None:
@@ -234,12 +234,38 @@ class WaitingRequests:
                 if pool.waiting.pop(routed, None) is not None:
                     late_error = self._too_long(pool, routed.request.model_name)
                     end_with_fault(routed.sink, late_error, _WHAT)
-            if pool.waiting and not pool.is_dormant:
+            if pool.waiting and not pool.is_dormant and self._may_go(pool):
                 self.send(pool)
-        self._pools = [pool for pool in self._pools if pool.waiting]
+        self._pools = {pool: None for pool in self._pools if pool.waiting}
         if self._pools:
             # What was sent and waits once more may have done so.
             self._arm()
+
+    def _may_go(self, pool: LinkPool) -> bool:
+        """Try the oldest request of each kind, where all of a kind find the same.
+
+        Returns:
+            Whether to try the others: one was taken. Each sequence is a kind of its own.
+        """
+        if pool.sequences is not None:
+            return True
+        oldest: dict[tuple[bool, object], RoutedRequest] = {}
+        for routed in pool.waiting:
+            if isinstance(routed, RoutedRequest):
+                oldest.setdefault((routed.local_only, routed.lane), routed)
+        return any(self._goes(pool, routed) for routed in oldest.values())
+
+    def _goes(self, pool: LinkPool, routed: RoutedRequest) -> bool:
+        """Send one request; return whether it does not wait any more."""
+        since_s = pool.waiting.pop(routed, None)
+        if since_s is None:
+            return True
+        self._send(pool, routed)
+        if pool.waiting.pop(routed, None) is None:
+            return True
+        # It is the oldest yet.
+        pool.waiting = {routed: since_s, **pool.waiting}
+        return False
 
     def _too_many(self, model_name: str) -> ResourceExhaustedError:
         return ResourceExhaustedError(

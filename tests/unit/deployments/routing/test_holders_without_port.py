@@ -60,7 +60,7 @@ class Nodes:
         publish(nodes)
         await until(lambda: len(router.find("m").pool.lanes) == sum(counts))
         await until(lambda: other.find("m").pool.held is not None)
-        await until(lambda: router.node_pools.cut_off_nodes())
+        await until(router.node_pools.cut_off_nodes)
         await until(lambda: not self.first.instances or self.first.held is not None)
         return router
 
@@ -116,7 +116,7 @@ def test_requests_of_other_nodes_are_refused_at_once_and_served_once_a_port_is_f
         assert "--lane-port-range" in error.message
         used.free()
         await until(lambda: not router.node_pools.cut_off_nodes())
-        await until(lambda: router.find("m").pool.routes.queues())
+        await until(lambda: len(router.find("m").pool.routes.queues()))
         assert isinstance(await ask(nodes.first), InferenceResponse)
         assert isinstance(await ask(nodes.second), InferenceResponse)
 

@@ -27,8 +27,8 @@ class WaitingPlace(Protocol):
 class OwnRequest(LaneInflight):
     """A request of a router; implements `deployments.pool_queue.queued_request.QueuedTicket`.
 
-    A `TicketMaker` sets all but ``queue``, ``avoid``, ``enqueue_ns``, ``local_only`` and
-    ``has_given_id``.
+    A `TicketMaker` sets all but ``queue``, ``avoid``, ``enqueue_ns``, ``local_only``,
+    ``has_given_id`` and ``refusal_count``.
 
     Attributes:
         queue: Where it waits; None while it does not.
@@ -42,6 +42,7 @@ class OwnRequest(LaneInflight):
         is_rescheduled: Whether it is to be executed once more.
         is_kept: Whether its instance keeps it for that.
         has_given_id: Whether its correlation id is one that a queue has given it.
+        refusal_count: How often it was refused where its sequence was thought to be.
     """
 
     __slots__ = (
@@ -55,6 +56,7 @@ class OwnRequest(LaneInflight):
         "number",
         "party",
         "queue",
+        "refusal_count",
         "signature",
     )
 
@@ -72,6 +74,7 @@ class OwnRequest(LaneInflight):
         self.avoid = ""
         self.enqueue_ns = 0
         self.has_given_id = False
+        self.refusal_count = 0
 
     def _belong_to(self, correlation_id: int | str) -> None:
         super()._belong_to(correlation_id)

@@ -155,7 +155,7 @@ class LinkSet:
         link = self._leaving[key] = self._new_link(pool, endpoint)
         link.closed = True
         pool.leaving.append(link)
-        pool.sequences.retire(link)
+        pool.retired.append(link)
 
     def open_all(self, pool: LinkPool) -> None:
         """Open the links that wait for the first request."""
@@ -221,16 +221,15 @@ class LinkSet:
         if is_leaving:
             link.pool.leaving.append(link)
         if sequences is not None:
-            sequences.retire(link)
+            link.pool.retired.append(link)
         is_needed = self._node_pools.retired(link)
         if lane is not None and not (is_needed or is_leaving or sequences is not None):
             lane.close_when_idle()
 
     def _restore(self, pool: LinkPool, key: _Key) -> bool:
         """Take up a link again whose instance had left the table: its sequences went on there."""
-        retired = [] if pool.sequences is None else pool.sequences.retired
-        link = next((each for each in retired if _key(each) == key), None)
-        if pool.sequences is None or link is None:
+        link = next((each for each in pool.retired if _key(each) == key), None)
+        if link is None:
             return False
         link.closed = False
         self._links[key] = link
@@ -240,7 +239,7 @@ class LinkSet:
         pool.links.append(link)
         if link.lane is not None:
             pool.lanes.append(link.lane)
-        pool.sequences.restore(link)
+        pool.retired.remove(link)
         self._node_pools.restored(link)
         return True
 
@@ -277,8 +276,6 @@ class LinkSet:
         self._lanes[lane] = link
         if not link.closed:
             link.pool.lanes.append(lane)
-        if link.pool.sequences is not None:
-            link.pool.sequences.joined()
         self._node_pools.connected(link, lane)
         self._on_connected(link)
 
@@ -289,8 +286,8 @@ class LinkSet:
         link.lane = None
         if link in link.pool.leaving:
             link.pool.leaving.remove(link)
-        if link.pool.sequences is not None:
-            link.pool.sequences.lost(link)
+        if link in link.pool.retired:
+            link.pool.retired.remove(link)
         self._node_pools.lost(link)
         if not link.closed:
             self._start_connecting(link)
@@ -324,8 +321,8 @@ def _forget(link: Link) -> None:
         link.pool.leaving.remove(link)
     sequences = link.pool.sequences
     if link.lane is None and link.task is not None:
-        if sequences is not None:
-            sequences.lost(link)
+        if link in link.pool.retired:
+            link.pool.retired.remove(link)
         drop(link)
     elif link.lane is not None and sequences is None:
         link.lane.close_when_idle()

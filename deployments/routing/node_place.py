@@ -52,21 +52,18 @@ class NodePlace:
         node_id: The node.
         is_own: Whether it is this router's.
         links: The ways to its instances.
-        retired: The ways to those that have left the table and go on with their sequences.
         queue: The queue of its pool; None for a pool of one, and while it has no holder.
         view: What is known of it.
     """
 
     __slots__ = (
-        "_events", "_held", "_is_away", "_tickets", "is_own", "links", "node_id", "queue",
-        "retired", "view",
+        "_events", "_held", "_is_away", "_tickets", "is_own", "links", "node_id", "queue", "view",
     )  # fmt: skip
 
     def __init__(self, node_id: str, *, is_own: bool, events: PlaceEvents) -> None:
         self.node_id = node_id
         self.is_own = is_own
         self.links: list[Link] = []
-        self.retired: list[Link] = []
         self.queue: NodeQueue | None = None
         self.view = NodeView(node_id, is_own=is_own, is_single=True)
         self._events = events
@@ -111,13 +108,7 @@ class NodePlace:
 
     @property
     def is_held(self) -> bool:
-        """Whether a holder decides what its instances execute, as far as they have said.
-
-        One that has left the table and still has a holder says so of all: those that follow are
-        adopted, too, as soon as the holder has reached them.
-        """
-        if any(link.adoption is AdoptionState.HELD for link in self.retired):
-            return True
+        """Whether a holder decides what its instances execute, as far as they have said."""
         reached = [link for link in self.links if link.lane is not None]
         if not reached:
             return self.queue is not None

@@ -158,7 +158,7 @@ class NodePools:
         return any(
             link.endpoint.node_id == node_id
             for pool in self._pools.values()
-            for link in (*pool.links, *(pool.sequences.retired if pool.sequences else ()))
+            for link in (*pool.links, *pool.retired)
         )
 
     def cut_off_nodes(self) -> set[str]:
@@ -200,14 +200,12 @@ class NodePools:
 
     def _instances_of(self, pool: LinkPool) -> list[InstanceLink]:
         """Return a pool's instances that have lanes, those that leave included."""
-        retired = () if pool.sequences is None else pool.sequences.retired
-        links = dict.fromkeys((*pool.links, *pool.leaving, *retired))
+        links = dict.fromkeys((*pool.links, *pool.leaving, *pool.retired))
         found = (self._links.get(link) for link in links)
         return [instance for instance in found if instance is not None]
 
     def _retired(self, pool: LinkPool) -> list[InstanceLink]:
-        retired = () if pool.sequences is None else pool.sequences.retired
-        found = (self._links.get(link) for link in retired if link.is_local)
+        found = (self._links.get(link) for link in pool.retired if link.is_local)
         return [instance for instance in found if instance is not None]
 
     def forget(self, pool: LinkPool) -> None:
@@ -291,8 +289,8 @@ class NodePools:
 
     def _has_heard(self, pool: LinkPool) -> bool:
         """Whether all instances of this node have told the queue here what runs there."""
-        retired = () if pool.sequences is None else pool.sequences.retired
-        instances = [self._links.get(link) for link in (*pool.links, *retired) if link.is_local]
+        links = (*pool.links, *pool.retired)
+        instances = [self._links.get(link) for link in links if link.is_local]
         return all(
             instance is not None
             and (instance.link.adoption is AdoptionState.PARTED or instance.queue is pool.held)

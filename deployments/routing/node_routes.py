@@ -14,7 +14,7 @@ faster one looks, while questions are open, whether anything waits for an answer
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -35,7 +35,8 @@ from deployments.routing.node_choice import (
 )
 from deployments.routing.node_place import NodePlace
 from deployments.routing.node_view import NodeView
-from deployments.routing.pool import Link, LinkPool, SequenceLinks
+from deployments.routing.pool import Link, LinkPool, SequencePlaces
+from deployments.routing.sequence_route import choose as choose_by_id
 
 # While requests wait, or a node is to say something, this often.
 _LOOK_S: Final = 0.1
@@ -56,6 +57,9 @@ class NodeRoutes:
         send_again: Sends a request that was taken back.
         can_send: Called when a node has spoken while requests wait for a lane or a queue: it may
             be one that had turned them away.
+
+    Attributes:
+        is_only_here: Whether all instances are on this node, those that leave included.
     """
 
     def __init__(
@@ -78,11 +82,13 @@ class NodeRoutes:
         self._timer: asyncio.TimerHandle | None = None
         self._is_question_due = False
         self._question_timer: asyncio.TimerHandle | None = None
+        self.is_only_here = True
         # Sequences that have been asked back, to begin elsewhere.
         self._restarting_count = 0
 
-    def refresh(self, links: Iterable[Link]) -> None:
+    def refresh(self, links: Sequence[Link]) -> None:
         """Look again at where instances are and how requests get there."""
+        self.is_only_here = all(link.is_local for link in (*links, *self._pool.retired))
         known = {place.node_id: place for place in self._places}
         places: dict[str, NodePlace] = {}
         for link in links:
@@ -94,16 +100,13 @@ class NodeRoutes:
                 place.links = []
                 places[node_id] = place
             place.links.append(link)
-        retired = [] if self._pool.sequences is None else self._pool.sequences.retired
-        for place in places.values():
-            place.retired = [link for link in retired if link.endpoint.node_id == place.node_id]
         self._by_node = places
         self._places = sorted(places.values(), key=lambda place: not place.is_own)
         for place in self._places:
             queue = self._pool.queue
             if not place.is_own:
-                # Its holder may have queues of other models only.
-                is_held = place.is_held
+                # A holder adopts all that have sequences; it may have no queue of others.
+                is_held = self._pool.sequences is not None or place.is_held
                 queue = self._remote_queue(place.node_id, self._pool) if is_held else None
             place.lead_to(queue)
             if place.is_awaited:
@@ -138,6 +141,9 @@ class NodeRoutes:
         """Send a request to one of the nodes; return whether that could be done."""
         places = self._places
         local_only = request.local_only
+        if self.is_only_here and self._pool.queue is not None:
+            self._pool.queue.start(request)
+            return True
         if len(places) == 1 and places[0].queue is None:
             only = places[0]
             return (only.is_own or not local_only) and only.start_at_only(request)
@@ -169,8 +175,11 @@ class NodeRoutes:
             self._watch()
         return True
 
-    def link_for_sequence(self, *, local_only: bool) -> Link | None:
-        """Return the way to an instance of the node where a new sequence is to start."""
+    def link_for_sequence(self, correlation_id: int | str, *, local_only: bool) -> Link | None:
+        """Return the way to an instance of the node where a new sequence is to begin.
+
+        Where the node has a queue that is any one: the queue chooses.
+        """
         now_ns = time.monotonic_ns()
         views = self._views(now_ns, local_only=local_only)
         if not views:
@@ -180,10 +189,12 @@ class NodeRoutes:
         self._watch()
         place = self._place_of(view)
         links = [link for link in place.links if link.lane is not None]
-        # One that is on its own yet is none of the queue's, and others take nothing without one.
-        has_queue = place.queue is not None
-        fitting = [link for link in links if link.is_on_its_own is not has_queue]
-        return next(iter(fitting or links), None)
+        if place.queue is not None:
+            # One that is on its own yet is not the queue's.
+            return min(links, key=lambda link: link.is_on_its_own, default=None)
+        # The others take nothing without a queue.
+        alone = [link for link in links if link.is_on_its_own]
+        return choose_by_id(correlation_id, alone) if alone else None
 
     def queue_at(self, link: Link) -> NodeQueue | None:
         """Return the queue of a link's node, where sequences begin; None while it has none."""
@@ -296,7 +307,7 @@ class NodeRoutes:
                     room -= place.give_up(start, partial(self._restarted, sequences, start))
 
     def _restarted(
-        self, sequences: SequenceLinks, start: OwnRequest, back: OwnRequest | None
+        self, sequences: SequencePlaces, start: OwnRequest, back: OwnRequest | None
     ) -> None:
         self._restarting_count -= 1
         sequences.release(start, is_back=back is not None)

@@ -3,7 +3,7 @@
 """The instances of one model version as a router sees them, and which of them gets a request."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -64,22 +64,13 @@ class Link:
         return holder is not None and holder.epoch > 0 and not holder.port
 
 
-class SequenceLinks(Protocol):
-    """Where the sequences of a model version run; see `deployments.routing.sequence_routes`.
+class SequencePlaces(Protocol):
+    """Where the sequences of a model version run; see `deployments.routing.sequence_routes`."""
 
-    Attributes:
-        retired: Links to instances that left the pool and go on with their sequences.
-    """
+    def start(self, inflight: OwnRequest) -> None:
+        """Send a request that has a correlation id to where its sequence runs."""
 
-    retired: list[Link]
-
-    def start(self, inflight: LaneInflight, *, local_only: bool = False) -> None:
-        """Send a request that has a correlation id to its sequence's instance."""
-
-    def joined(self) -> None:
-        """Take note that a link has its lane."""
-
-    def refused(self, inflight: LaneInflight, error: TritonError) -> None:
+    def refused(self, inflight: OwnRequest, error: TritonError) -> None:
         """Send a request elsewhere whose sequence is not where it was, or end it."""
 
     def hold(self, start: OwnRequest) -> bool:
@@ -88,30 +79,24 @@ class SequenceLinks(Protocol):
     def release(self, start: OwnRequest, *, is_back: bool) -> None:
         """Send it, if it is back, and what followed."""
 
-    def retire(self, link: Link) -> None:
-        """Let an instance that left the pool go on with its sequences; this closes the lane."""
-
-    def restore(self, link: Link) -> None:
-        """Take an instance back that had left the pool."""
-
-    def lost(self, link: Link) -> None:
-        """Take note that a link has lost its lane."""
-
-    def close(self) -> None:
-        """Close the lanes to instances that have left the pool, when they are idle."""
-
 
 class PoolRoutes(Protocol):
-    """The nodes of a model version; see `deployments.routing.node_routes`."""
+    """The nodes of a model version; see `deployments.routing.node_routes`.
 
-    def refresh(self, links: Iterable[Link]) -> None:
+    Attributes:
+        is_only_here: Whether all its instances are on this node, those that leave included.
+    """
+
+    is_only_here: bool
+
+    def refresh(self, links: Sequence[Link]) -> None:
         """Look again at where instances are and how requests get there."""
 
     def send(self, request: OwnRequest) -> bool:
         """Send a request to one of the nodes; return whether that could be done."""
 
-    def link_for_sequence(self, *, local_only: bool) -> Link | None:
-        """Return the way to an instance of the node where a new sequence is to start."""
+    def link_for_sequence(self, correlation_id: int | str, *, local_only: bool) -> Link | None:
+        """Return the way to an instance of the node where a new sequence is to begin."""
 
     def is_away(self, link: Link) -> bool:
         """Whether a link's node has no queue at present for what is to begin."""
@@ -135,6 +120,7 @@ class LinkPool:
         lanes: The open lanes among them.
         waiting: Requests that wait for a lane, oldest first, and since when, in the loop's seconds.
         sequences: Where its sequences run; None when the model has none.
+        retired: Ways to instances that have left the table and go on with their sequences.
         order: The order of its responses; None when any will do.
         next_index: Where `choose` started last.
         unopened: Of a router that opens lanes on demand: instances without a lane, until the
@@ -147,7 +133,7 @@ class LinkPool:
         is_pooled: Whether its instances on this node have one queue.
         queue: That queue; None while there is none, or none that has instances.
         held: That queue, if it is in this process.
-        routes: Its nodes; None while all its instances are on this node.
+        routes: Its nodes; None without sequences while all its instances are on this node.
         is_dormant: Whether the version has no instance until it is woken.
         is_restarting: Whether its instances were lost and are being started again.
         wake_s: About how long waking it takes; 0.0 where nobody knows.
@@ -157,7 +143,8 @@ class LinkPool:
     links: list[Link] = field(default_factory=list)
     lanes: list[LaneClient] = field(default_factory=list)
     waiting: dict[LaneInflight, float] = field(default_factory=dict)
-    sequences: SequenceLinks | None = None
+    sequences: SequencePlaces | None = None
+    retired: list[Link] = field(default_factory=list)
     order: Orders | None = None
     next_index: int = 0
     unopened: list[InstanceEndpoint] = field(default_factory=list)

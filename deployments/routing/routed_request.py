@@ -33,14 +33,9 @@ class RoutedRequest(OwnRequest):
     Attributes:
         bounce_count: How often instances have sent it back, to go by way of their queue.
         crashed: Name of the instance that crashed while it executed this; empty for none.
-        is_doubted: Whether an instance may know its sequence though a queue has refused it.
-        is_guess: Whether it goes where its sequence was when it was last seen.
-        refused_s: When it was first refused by a queue that may not know all instances, in seconds
-            of the loop's clock; 0.0 before.
         lost_at: Name of the instance that ended while it had this; empty for none.
         pool: The instances of the request's model.
-        retried: Whether it is not to be sent again when the lane it is on is lost, or when it was
-            refused where its sequence was.
+        retried: Whether it is not to be sent again when the lane it is on is lost.
     """
 
     __slots__ = (
@@ -48,11 +43,8 @@ class RoutedRequest(OwnRequest):
         "_successor",
         "bounce_count",
         "crashed",
-        "is_doubted",
-        "is_guess",
         "lost_at",
         "pool",
-        "refused_s",
         "retried",
     )
 
@@ -65,9 +57,7 @@ class RoutedRequest(OwnRequest):
     ) -> None:
         super().__init__(request, sink)
         self.bounce_count = 0
-        self.is_doubted = self.is_guess = False
         self.pool = pool
-        self.refused_s = 0.0
         self.retried = False
         self.lost_at = self.crashed = ""
         self._resend = resend

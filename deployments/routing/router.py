@@ -172,8 +172,9 @@ class Router:
                 if pool.routes is not None:
                     pool.routes.close()
                 self._waiting.fail(pool, no_instance(name_of(pool.key[0])))
-                if pool.sequences is not None:
-                    pool.sequences.close()
+                for link in pool.retired:
+                    if link.lane is not None:
+                        link.lane.close_when_idle()
 
     def _pool_for(self, key: tuple[str, int], config: ModelConfig) -> LinkPool:
         pool = self._pools.make(key)
@@ -184,7 +185,8 @@ class Router:
             self._autoscaled[key] = pool
         sequences = config.sequence_batching
         if sequences is not None and pool.sequences is None:
-            pool.sequences = SequenceRoutes(pool, sequences, self._waiting.add, self._tasks)
+            routes = pool.routes = pool.routes or self._new_routes(pool)
+            pool.sequences = SequenceRoutes(pool, routes, sequences, self._waiting.add, self._tasks)
         if pool.order is None:
             pool.order = order_of(config)
         return pool
@@ -259,57 +261,29 @@ class Router:
     def _send(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         if model.ensemble is not None:
             return model.ensemble.start(request, sink)
-        pool = model.pool
+        routed = self._routed(model.pool, request, sink)
+        self.resend(routed)
+        return routed
+
+    def _routed(
+        self, pool: LinkPool, request: InferenceRequest, sink: ResponseSink
+    ) -> RoutedRequest:
         if pool.order is not None:
             sink = OrderedSink(pool.order.of(request.tenant), sink)
-        routed = RoutedRequest(self._resend, pool, request, sink)
-        if pool.is_pooled and pool.routes is None:
-            self._send_by_queue(pool, routed)
-            return routed
-        if pool.sequences is not None and request.correlation_id:
-            pool.sequences.start(routed)
-            return routed
-        if pool.routes is not None:
-            self.resend(routed)
-            return routed
-        lane = pool.choose()
-        if lane is not None:
-            lane.start(routed)
-        else:
-            self._waiting.add(pool, routed)
-        return routed
+        return RoutedRequest(self._resend, pool, request, sink)
 
     def submit_local(
         self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
     ) -> RoutedRequest:
         """Send a checked request to an instance on this node, once: its memory is nowhere else."""
         pool = model.pool
-        if pool.is_pooled:
-            return self._submit_to_queue(pool, request, sink)
         is_sequence = pool.sequences is not None and bool(request.correlation_id)
-        lane = None if is_sequence else _local_lane(pool)
-        if not (is_sequence or lane is not None or all(link.is_local for link in pool.links)):
+        may_come = is_sequence or pool.is_pooled or all(link.is_local for link in pool.links)
+        if not may_come and _local_lane(pool) is None:
             raise no_instance(model.name, local_only=True)
-        if pool.order is not None:
-            sink = OrderedSink(pool.order.of(request.tenant), sink)
-        routed = RoutedRequest(self._resend, pool, request, sink)
+        routed = self._routed(pool, request, sink)
         routed.retried = routed.local_only = True
-        if pool.sequences is not None and is_sequence:
-            pool.sequences.start(routed, local_only=True)
-        elif lane is not None:
-            lane.start(routed)
-        else:
-            self._waiting.add(pool, routed)
-        return routed
-
-    def _submit_to_queue(
-        self, pool: LinkPool, request: InferenceRequest, sink: ResponseSink
-    ) -> RoutedRequest:
-        if pool.order is not None:
-            sink = OrderedSink(pool.order.of(request.tenant), sink)
-        routed = RoutedRequest(self._resend, pool, request, sink)
-        routed.retried = routed.local_only = True
-        self._send_by_queue(pool, routed)
+        self.resend(routed)
         return routed
 
     def _send_by_queue(self, pool: LinkPool, request: OwnRequest) -> None:
@@ -323,18 +297,18 @@ class Router:
 
     def _refresh_routes(self, pool: LinkPool) -> None:
         """Look again at the nodes of a version."""
-        # Sequences go on at those that have left the table, of which the queue may not know.
-        retired = [] if pool.sequences is None else pool.sequences.retired
-        is_beside = pool.is_pooled and any(link.is_on_its_own for link in retired)
-        if not is_beside and all(link.is_local for link in (*pool.links, *retired)):
+        if pool.sequences is None and all(link.is_local for link in pool.links):
             if pool.routes is not None:
                 pool.routes.close()
                 pool.routes = None
             return
         if pool.routes is None:
-            own, queue_of = self.node_id, self._remote_queue
-            pool.routes = NodeRoutes(pool, own, queue_of, self._send_again, self._waiting.send)
+            pool.routes = self._new_routes(pool)
         pool.routes.refresh(pool.links)
+
+    def _new_routes(self, pool: LinkPool) -> NodeRoutes:
+        send_again, can_send = self._send_again, self._waiting.send
+        return NodeRoutes(pool, self.node_id, self._remote_queue, send_again, can_send)
 
     def _remote_queue(self, node_id: str, pool: LinkPool) -> NodeQueue | None:
         membership = self._membership
@@ -383,9 +357,8 @@ class Router:
         await self.arms.mirror.close()
         await self._tasks.close()
         for pool in self._pools.all():
-            if pool.sequences is not None:
-                for link in list(pool.sequences.retired):
-                    drop(link)
+            for link in list(pool.retired):
+                drop(link)
         await self._links.close()
         if self._cache is not None:
             await self._cache.close()
@@ -395,13 +368,15 @@ class Router:
         self._waiting.send(link.pool)
 
     def resend(self, routed: RoutedRequest) -> None:
-        """Send a request to another instance than the one that had it, if one did."""
+        """Send a request, to another instance than the one that had it, if one did."""
         pool = routed.pool
         if pool.is_pooled and pool.routes is None:
             self._send_by_queue(pool, routed)
             return
+        # That is of a queue that has it no more.
+        routed.forget_given_id()
         if pool.sequences is not None and routed.request.correlation_id:
-            pool.sequences.start(routed, local_only=routed.local_only)
+            pool.sequences.start(routed)
             return
         if pool.routes is not None:
             if not pool.routes.send(routed):

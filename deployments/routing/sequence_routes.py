@@ -1,21 +1,17 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps each sequence on the instance that it started on.
+"""Keeps each sequence where it started.
 
-Every router gives a new sequence to the same instance, by rendezvous hashing of its correlation id
-over the instances that answer, and remembers it until the sequence ends. So a pool may grow or
-shrink around running sequences. A router that does not know a running sequence, because another
-one saw it start, asks the instances once; so it does for what it knew before the pool changed, as
-the sequence may have ended and started again by another router since, and for what runs where its
-id would not start now. Where several instances know an id, the one where it would start now has
-the latest sequence of it. An instance that leaves the
-pool goes on with its sequences until they end; one that is lost ends them, and nothing of them is
-tried elsewhere.
+A sequence begins in the queue of a node, which gives it an instance and knows it from then on. Of
+instances on one node only, that queue is all there is. Over nodes a sequence begins where slots are
+free, so its id says nothing: a router remembers where one runs, and looks for one that it does not
+know (`deployments.routing.sequence_search`). What it remembers may have become wrong, as another
+router may have ended the sequence since and begun it elsewhere, and a queue may not have heard of
+all its instances yet. So a refusal has the sequence looked for, too, and counts once nobody has it.
 
-Over nodes a sequence starts where slots are free, so its id says nothing. A router that does not
-know one asks the nodes' queues, which know their backlog too, and remembers the answer. Another
-router may have ended the sequence since and started it elsewhere: a request that is refused where
-it was sent by memory is asked for once.
+An instance that no queue decides for, as where its node has no ingress, or until one has adopted
+it, is asked and sent to itself. One that leaves the pool goes on with its sequences until they end;
+one that is lost ends them, and nothing of them is tried elsewhere.
 
 A request for an instance that takes its requests from a queue only, while that queue is nowhere to
 be found, waits as one that finds no lane. The instance would send it back, again and again.
@@ -25,9 +21,8 @@ time, or when there are too many; the oldest go first.
 """
 
 import asyncio
-import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from backends.api.errors import (
@@ -41,25 +36,26 @@ from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.lane.client import LaneInflight
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
-from deployments.routing.pool import Link, LinkPool
-from deployments.routing.routed_request import RoutedRequest
-from deployments.routing.sequence_route import Route, choose, end_doubt, is_queued_at
+from deployments.routing.pool import Link, LinkPool, PoolRoutes
+from deployments.routing.sequence_route import Route
 from deployments.routing.sequence_search import Refusals, search
 from deployments.routing.waiting_requests import cut_off
 from deployments.supervision.supervisor import Supervisor
 
 _CorrelationId = int | str
 
-# Forgetting a sequence costs asking for it again, so this bounds memory and nothing else.
+# Forgetting a sequence costs looking for it again, so this bounds memory and nothing else.
 _MOST_ROUTES = 100_000
 _FORGET_AFTER_S: Final = 60.0
-# Requests of one model that wait, all together, until instances have said what they know.
+# Requests of one model that wait, all together, until it is known where their sequences run.
 _MOST_WAITING = 1000
 _US_PER_S: Final = 1_000_000
 # How long a sequence is looked for that an instance may have which cannot be asked, or whose queue
 # does not know it yet; and how often.
-_DOUBT_S: Final = 5.0
-_DOUBT_AGAIN_S: Final = 0.02
+_SEARCH_S: Final = 5.0
+_AGAIN_S: Final = 0.02
+# A request is refused so often though its sequence was found: then that has other reasons.
+_MOST_REFUSALS: Final = 3
 
 
 class SequenceRoutes:
@@ -67,106 +63,80 @@ class SequenceRoutes:
 
     Args:
         pool: Its instances.
+        routes: Its nodes.
         batching: Its sequence batcher.
         wait_for_lane: Takes a request while no instance answers; gives it back or fails it.
-        tasks: Runs the questions to instances.
+        tasks: Runs the searches.
     """
 
     def __init__(
         self,
         pool: LinkPool,
+        routes: PoolRoutes,
         batching: SequenceBatching,
         wait_for_lane: Callable[[LinkPool, LaneInflight], None],
         tasks: Supervisor,
     ) -> None:
-        self.retired: list[Link] = []
         self._pool = pool
+        self._nodes = routes
         self._wait_for_lane = wait_for_lane
-        idle_s = batching.max_sequence_idle_us / _US_PER_S
-        self._idle_s = idle_s or math.inf
-        self._forget_after_s = max(_FORGET_AFTER_S, idle_s)
+        self._forget_after_s = max(_FORGET_AFTER_S, batching.max_sequence_idle_us / _US_PER_S)
         self._loop = asyncio.get_running_loop()
-        # Counts the changes of the pool.
-        self._generation = 0
         self._tasks = tasks
         self._waiting_count = 0
         self._refusals = Refusals(self._loop.time)
-        # For each sequence, the question for the request of it that was refused last.
-        self._doubts: dict[_CorrelationId, asyncio.Task[None]] = {}
         # The least recently used first.
         self._routes: dict[_CorrelationId, Route] = {}
 
-    def start(self, inflight: LaneInflight, *, local_only: bool = False) -> None:
-        """Send a request that has a correlation id to its sequence's instance.
+    def start(self, inflight: OwnRequest) -> None:
+        """Send a request that has a correlation id to where its sequence runs.
 
         Args:
             inflight: The request; it hears of everything that follows.
-            local_only: Whether it can only be served on this node.
         """
-        correlation_id = inflight.request.correlation_id
+        correlation_id = inflight.correlation_id
         route = self._routes.pop(correlation_id, None)
         if route is not None and route.waiting is not None:
             self._routes[correlation_id] = route
-            if self._may_wait(inflight):
-                # One that was to be taken back has come back by itself.
-                place = 0 if inflight is route.restarting else len(route.waiting)
-                route.waiting.insert(place, (inflight, local_only))
+            self._keep(route, inflight)
+            return
+        queue = self._pool.queue
+        if route is None and queue is not None and self._nodes.is_only_here:
+            queue.start(inflight)
             return
         self._forget_old()
-        previous = route
-        if route is not None and not self._is_valid(route):
-            route = None
-        if inflight.request.flags & SEQUENCE_START:
-            if route is None or not self._may_begin(route.link):
-                route = self._route_to(self._home(correlation_id, local_only=local_only))
-        elif previous is not None and previous.awaits_queue and self._lacks_queue(previous.link):
-            # To ask each time that it is tried would have it wait without end.
-            route = previous
-        elif route is None:
-            known = None if previous is None else previous.link
-            links = self._candidates(correlation_id, previous, local_only=local_only)
-            if len(links) > 1 or (known is not None and links not in ([], [known])):
-                self._ask_first(inflight, links, previous, local_only=local_only)
+        if inflight.flags & SEQUENCE_START:
+            route = self._beginning(inflight, None if route is None else route.link)
+            if route is None:
+                self._wait(inflight)
                 return
-            route = self._route_to(known or (links[0] if links else None))
-            if route is not None:
-                route.is_queued = is_queued_at(previous, route.link)
-        if route is None:
-            self._wait(inflight)
+        elif route is None:
+            self._look_for(inflight)
             return
-        self._routes[correlation_id] = route
-        route.used_s = self._loop.time()
-        self._send(route, inflight, local_only=local_only)
+        if not inflight.flags & SEQUENCE_END:
+            self._remember(correlation_id, route)
+        self._send(route, inflight)
 
-    def refused(self, inflight: LaneInflight, error: TritonError) -> None:
-        """Ask where the sequence of a request is that is not where this router remembers.
+    def refused(self, inflight: OwnRequest, error: TritonError) -> None:
+        """Look for the sequence of a request that is not known where it was thought to be.
 
         Args:
             inflight: The request.
-            error: What it was refused with, where it was not remembered only.
+            error: What it was refused with.
         """
-        if not isinstance(inflight, RoutedRequest):
+        inflight.refusal_count += 1
+        is_midway = bool(inflight.correlation_id) and not inflight.flags & SEQUENCE_START
+        if not is_midway or inflight.refusal_count >= _MOST_REFUSALS:
+            inflight.sink.fail(error)
             return
-        correlation_id = inflight.request.correlation_id
-        route = self._routes.get(correlation_id)
-        if not inflight.is_guess:
-            link = None if route is None else route.link
-            sent_to = "an unknown place" if link is None else link.endpoint.name
-            answers = [] if route is None else route.answers
-            self._refusals.tell(inflight.request.model_name, correlation_id, sent_to, answers)
-            if not (self._pool.is_pooled or (route is not None and route.is_queued)):
-                inflight.sink.fail(error)
-                return
-            question = self._doubt(inflight, self._doubts.get(correlation_id))
-            task = self._tasks.spawn("question for a refused sequence", question)
-            self._doubts[correlation_id] = task
-            task.add_done_callback(lambda ended: self._doubted(inflight, error, ended))
-            return
-        if route is not None and route.waiting is None:
-            del self._routes[correlation_id]
-        inflight.retried = True
         inflight.queue = None
-        self.start(inflight, local_only=inflight.local_only)
+        route = self._routes.get(inflight.correlation_id)
+        if route is not None and route.waiting is not None:
+            self._keep(route, inflight, error)
+        else:
+            self._look_for(inflight, error)
+
+    # A sequence whose first request is taken back, to begin at another node
 
     def hold(self, start: OwnRequest) -> bool:
         """Keep what follows a sequence's first request, which is taken back from where it waits.
@@ -175,7 +145,7 @@ class SequenceRoutes:
             start: That request.
 
         Returns:
-            Whether it may be taken back: not while its sequence is asked for.
+            Whether it may be taken back: not while its sequence is looked for.
         """
         route = self._routes.get(start.correlation_id)
         if route is None or start.flags & SEQUENCE_END:
@@ -208,218 +178,138 @@ class SequenceRoutes:
 
     def _go_on(self, route: Route) -> None:
         route.restarting = None
-        self._send_released(route)
+        for inflight, _ in self._released(route):
+            self.start(inflight)
 
-    async def _doubt(self, inflight: RoutedRequest, earlier: "asyncio.Task[None] | None") -> None:
-        """Ask the instances for a sequence that a queue has refused, which may be behind.
+    # Where sequences begin and go on
 
-        Args:
-            inflight: The request that was refused.
-            earlier: The same for the one of the sequence that was refused before, and stays ahead.
-        """
-        inflight.is_doubted = False
-        now_s = self._loop.time()
-        # Its first request may be on the way from a node without a free slot to one that has some.
-        may_know = not inflight.refused_s and self._pool.routes is not None
-        inflight.refused_s = inflight.refused_s or now_s
-        correlation_id = inflight.request.correlation_id
-        links = [*self._pool.links, *self.retired]
-        answers = await search(correlation_id, links, lambda _: None)
-        may_know |= any(answer.knowing or not answer.is_sure for answer in answers)
-        if may_know and now_s - inflight.refused_s < _DOUBT_S:
-            await asyncio.sleep(_DOUBT_AGAIN_S)
-            inflight.is_doubted = True
-        if earlier is not None:
-            await asyncio.wait([earlier])
-
-    def _doubted(
-        self, inflight: RoutedRequest, error: TritonError, ended: "asyncio.Task[None]"
-    ) -> None:
-        correlation_id = inflight.request.correlation_id
-        if self._doubts.get(correlation_id) is ended:
-            del self._doubts[correlation_id]
-        end_doubt(inflight, error)
-
-    def _may_begin(self, link: Link | None) -> bool:
-        """Whether a sequence may start where it was sent before."""
-        routes = self._pool.routes
-        return _may_start(link) and (routes is None or link is None or not routes.is_away(link))
-
-    def _is_valid(self, route: Route) -> bool:
-        """Whether requests may take a route without a question."""
-        if not route.is_home or route.generation != self._generation:
-            return False
-        # Over nodes it may have idled out and started again anywhere.
-        may_idle = self._pool.routes is not None and route.is_remembered
-        return not may_idle or self._loop.time() - route.used_s < self._idle_s
-
-    def joined(self) -> None:
-        """Count the change: an instance's lane has opened."""
-        self._generation += 1
-
-    def retire(self, link: Link) -> None:
-        """Keep an instance that left the pool until its sequences end; it then closes the lane."""
-        self._generation += 1
-        self.retired.append(link)
-
-    def restore(self, link: Link) -> None:
-        """Count the change: an instance that had left the pool is there again."""
-        self._generation += 1
-        self.retired.remove(link)
-
-    def lost(self, link: Link) -> None:
-        """Count the change: an instance's lane has closed, and its sequences have ended."""
-        self._generation += 1
-        if link in self.retired:
-            self.retired.remove(link)
-
-    def close(self) -> None:
-        """Close the lanes to instances that have left the pool, when they are idle."""
-        for link in list(self.retired):
-            if link.lane is not None:
-                link.lane.close_when_idle()
-
-    def _route_to(self, link: Link | None) -> Route | None:
+    def _beginning(self, inflight: OwnRequest, before: Link | None) -> Route | None:
+        """Return where a sequence is to begin: where its id was before, if that may be."""
+        nodes, link = self._nodes, before
+        if link is None or not _may_begin(link) or nodes.is_away(link):
+            link = nodes.link_for_sequence(inflight.correlation_id, local_only=inflight.local_only)
         if link is None:
             return None
-        route = Route(self._generation)
-        route.link = link
-        return route
+        return Route(link, is_queued=nodes.queue_at(link) is not None)
 
-    def _home(self, correlation_id: _CorrelationId, *, local_only: bool) -> Link | None:
-        """Return the instance where a sequence would start now; over nodes, one of the node."""
-        routes = self._pool.routes
-        if routes is not None:
-            return routes.link_for_sequence(local_only=local_only)
-        links = [
-            link
-            for link in self._pool.links
-            if _may_start(link) and (link.is_local or not local_only)
-        ]
-        return choose(correlation_id, links) if links else None
-
-    def _candidates(
-        self, correlation_id: _CorrelationId, known: Route | None, *, local_only: bool
-    ) -> list[Link]:
-        """Return the instances that may have a sequence which one router saw last at ``known``."""
-        all_links = [*self._pool.links, *self.retired]
-        links = [link for link in all_links if self._may_answer(link)]
-        if self._pool.routes is not None:
-            # Those whose lanes are being opened may have it, and can be asked in a moment.
-            return all_links if links else []
-        if known is not None and known.generation == self._generation:
-            # Since it was asked for, the id can only have started again at its home.
-            home = self._home(correlation_id, local_only=local_only)
-            links = [link for link in links if link in {home, known.link}]
-        return links
-
-    def _may_answer(self, link: Link) -> bool:
-        return link.lane is not None or self._queue_at(link) is not None
-
-    def _ask_first(
-        self,
-        inflight: LaneInflight,
-        links: list[Link],
-        previous: Route | None,
-        *,
-        local_only: bool,
-    ) -> None:
-        """Send a request when the instances have said which of them has its sequence."""
-        if not self._may_wait(inflight):
-            return
-        correlation_id = inflight.request.correlation_id
-        route = self._routes[correlation_id] = Route(self._generation)
-        route.is_remembered = False
+    def _remember(self, correlation_id: _CorrelationId, route: Route) -> None:
+        self._routes[correlation_id] = route
         route.used_s = self._loop.time()
-        route.waiting = [(inflight, local_only)]
-        question = self._ask(correlation_id, route, links, previous)
-        task = self._tasks.spawn("question for a sequence", question)
-        task.add_done_callback(lambda _: self._asked(correlation_id, route))
 
-    async def _ask(
-        self,
-        correlation_id: _CorrelationId,
-        route: Route,
-        links: list[Link],
-        previous: Route | None,
-    ) -> None:
-        until_s = self._loop.time() + _DOUBT_S
-        while True:
-            route.answers = answers = await search(correlation_id, links, self._queue_at)
-            is_sure = all(answer.is_sure for answer in answers)
-            is_found = any(answer.knowing for answer in answers)
-            if is_found or is_sure or self._loop.time() >= until_s:
-                break
-            # A lane that is being opened, or a holder that is replaced, is there in a moment.
-            await asyncio.sleep(_DOUBT_AGAIN_S)
-            links = self._candidates(correlation_id, previous, local_only=False) or links
-        found = [answer for answer in route.answers if answer.knowing]
-        knowing = [link for answer in found for link in answer.knowing]
-        is_hashed = self._pool.routes is None
-        home = self._home(correlation_id, local_only=False) if is_hashed else None
-        if home in knowing:
-            route.link = home
+    def _send(self, route: Route, inflight: OwnRequest) -> None:
+        link = route.link
+        if link is None:
+            raise ValueError("a sequence that is looked for runs nowhere")
+        lane, queue = link.lane, self._nodes.queue_at(link)
+        if inflight.local_only and not link.is_local:
+            inflight.fail(_runs_elsewhere(inflight))
+        elif lane is not None and not route.is_queued and link.is_on_its_own:
+            inflight.count_wait()
+            lane.start(inflight)
+        elif queue is not None and (route.is_queued or lane is not None):
+            route.is_queued = True
+            queue.start(inflight)
+        elif lane is None and not (route.is_queued and self._has_instances_beside(link)):
+            inflight.fail(_ended(inflight, link))
+        elif link.is_cut_off:
+            runs = f"sequence {inflight.correlation_id} of model '{inflight.request.model_name}' runs"
+            inflight.fail(cut_off(runs, link))
         else:
-            # Nobody: then the one that had it, or would have it, is the one to say so.
-            known = None if previous is None else previous.link
-            there = [link for link in links if self._may_answer(link)] or links
-            route.link = knowing[0] if knowing else known or choose(correlation_id, there)
-        route.is_queued = (
-            found[0].asked_queue is not None if found else is_queued_at(previous, route.link)
-        )
-        self._send_released(route)
-        # What came meanwhile was asked for too; the next request asks again.
-        route.is_home = route.link is home if is_hashed else bool(knowing)
-        route.is_remembered = True
+            # Also where it is the last request: the sequence goes on until that is there.
+            self._remember(inflight.correlation_id, route)
+            self._wait(inflight)
 
-    def _lacks_queue(self, link: Link | None) -> bool:
-        """Whether an instance takes requests from a queue only, and there is none at present."""
-        if link is None or link.lane is None or link.is_on_its_own:
-            return False
-        return self._queue_at(link) is None
+    def _has_instances_beside(self, link: Link) -> bool:
+        """Whether an instance's node has others, whose queue is to be found yet."""
+        node_id = link.endpoint.node_id
+        return any(each.endpoint.node_id == node_id for each in self._all_links())
 
-    def _wait(self, inflight: LaneInflight) -> None:
-        if isinstance(inflight, OwnRequest):
-            inflight.queue = None
+    def _all_links(self) -> list[Link]:
+        return [*self._pool.links, *self._pool.retired]
+
+    def _wait(self, inflight: OwnRequest) -> None:
+        inflight.queue = None
         self._wait_for_lane(self._pool, inflight)
 
-    def _queue_at(self, link: Link) -> NodeQueue | None:
-        routes = self._pool.routes
-        return None if routes is None else routes.queue_at(link)
+    # Looking for sequences
 
-    def _asked(self, correlation_id: _CorrelationId, route: Route) -> None:
-        """Take the end of a question: it failed, or was cancelled, if requests still wait."""
-        if route.waiting is None:
+    def _look_for(self, inflight: OwnRequest, refusal: TritonError | None = None) -> None:
+        """Send a request once it is known where its sequence runs."""
+        links = self._all_links()
+        may_answer = any(each.is_on_its_own or self._queue_at(each) is not None for each in links)
+        if refusal is None and not may_answer:
+            self._wait(inflight)
             return
-        if self._routes.get(correlation_id) is route:
-            del self._routes[correlation_id]
+        route = Route()
+        route.waiting = []
+        if not self._keep(route, inflight, refusal):
+            return
+        correlation_id = inflight.correlation_id
+        self._remember(correlation_id, route)
+        task = self._tasks.spawn("search for a sequence", self._search(correlation_id, route))
+        task.add_done_callback(lambda _: self._searched(route))
+
+    async def _search(self, correlation_id: _CorrelationId, route: Route) -> None:
+        until_s = self._loop.time() + _SEARCH_S
+        # While its first request is on the way from one queue to another, none has it.
+        is_last_look = len(self._nodes.queues()) < 2  # noqa: PLR2004
+        answer = await search(correlation_id, self._all_links(), self._queue_at)
+        while answer.link is None and self._loop.time() < until_s:
+            if answer.is_sure and is_last_look:
+                break
+            is_last_look |= answer.is_sure
+            # A lane that is being opened, or a holder that is replaced, is there in a moment.
+            await asyncio.sleep(_AGAIN_S)
+            answer = await search(correlation_id, self._all_links(), self._queue_at)
+        if answer.link is None:
+            self._routes.pop(correlation_id, None)
+        route.link, route.is_queued = answer.link, answer.is_queued
+        is_known = answer.link is not None
+        for inflight, refusal in self._released(route):
+            is_known |= inflight.flags & SEQUENCE_START != 0
+            if is_known:
+                self.start(inflight)
+            else:
+                self._refusals.tell(inflight.request.model_name, correlation_id, answer.told)
+                self._refuse(inflight, refusal)
+
+    def _refuse(self, inflight: OwnRequest, refusal: TritonError | None) -> None:
+        """End a request whose sequence nobody has."""
+        # By where it would begin, which counts what it refuses.
+        route = None if refusal else self._beginning(inflight, None)
+        if refusal is not None:
+            inflight.sink.fail(refusal)
+        elif route is None:
+            self._wait(inflight)
+        else:
+            inflight.refusal_count = _MOST_REFUSALS
+            self._send(route, inflight)
+
+    def _searched(self, route: Route) -> None:
+        """Take the end of a search: it failed, or was cancelled, if requests still wait."""
         for inflight, _ in self._released(route):
+            self._routes.pop(inflight.correlation_id, None)
             inflight.fail(
                 UnavailableError(
                     f"the instances of model '{inflight.request.model_name}' could not be asked "
-                    f"for sequence {correlation_id}; send the request again"
+                    f"for sequence {inflight.correlation_id}; send the request again"
                 )
             )
 
-    def _send_released(self, route: Route) -> None:
-        for inflight, local_only in self._released(route):
-            if inflight.cancelled:
-                inflight.fail(RequestCancelledError(""))
-            else:
-                self.start(inflight, local_only=local_only)
+    def _queue_at(self, link: Link) -> NodeQueue | None:
+        return self._nodes.queue_at(link)
 
-    def _released(self, route: Route) -> list[tuple[LaneInflight, bool]]:
-        """Return the requests that wait for a route, which nobody does any more."""
-        waiting, route.waiting = route.waiting or [], None
-        self._waiting_count -= len(waiting)
-        return waiting
+    def _keep(self, route: Route, inflight: OwnRequest, refusal: TritonError | None = None) -> bool:
+        """Have a request wait until it is known where its sequence runs, or fail it: too many do.
 
-    def _may_wait(self, inflight: LaneInflight) -> bool:
-        """Count a request that waits for what instances know, or fail it: too many do."""
-        if self._waiting_count < _MOST_WAITING:
+        The first request of a sequence that was to be taken back may have come back by itself.
+        """
+        waiting = route.waiting
+        if waiting is not None and self._waiting_count < _MOST_WAITING:
             self._waiting_count += 1
-            if isinstance(inflight, OwnRequest):
-                inflight.wait_from(time.monotonic_ns())
+            inflight.wait_from(time.monotonic_ns())
+            place = 0 if inflight is route.restarting else len(waiting)
+            waiting.insert(place, (inflight, refusal))
             return True
         inflight.fail(
             ResourceExhaustedError(
@@ -430,50 +320,16 @@ class SequenceRoutes:
         )
         return False
 
-    def _send(self, route: Route, inflight: LaneInflight, *, local_only: bool) -> None:
-        link, request = route.link, inflight.request
-        if request.flags & SEQUENCE_END:
-            del self._routes[request.correlation_id]
-        routes = self._pool.routes
-        if isinstance(inflight, RoutedRequest):
-            is_over_nodes = routes is not None and not request.flags & SEQUENCE_START
-            inflight.is_guess = is_over_nodes and route.is_remembered and not inflight.retried
-        begins = request.flags & SEQUENCE_START != 0
-        if link is not None and (begins or route.is_queued or not link.is_on_its_own):
-            queue = self._queue_at(link)
-            if queue is not None and isinstance(inflight, OwnRequest):
-                route.is_queued = True
-                queue.start(inflight)
-                return
-        if link is None or (link.lane is None and not route.is_queued):
-            name = "" if link is None else link.endpoint.name
-            inflight.fail(
-                UnavailableError(
-                    f"sequence {request.correlation_id} of model '{request.model_name}' ended with "
-                    f"its instance '{name}'; start the sequence again"
-                )
-            )
-        elif local_only and not link.is_local:
-            inflight.fail(
-                UnavailableError(
-                    f"sequence {request.correlation_id} of model '{request.model_name}' runs on "
-                    f"another node; requests with tensors in shared memory need one on this node"
-                )
-            )
-        elif link.is_cut_off:
-            runs = f"sequence {request.correlation_id} of model '{request.model_name}' runs"
-            inflight.fail(cut_off(runs, link))
-        elif link.lane is None or (
-            routes is not None and (route.is_queued or not link.is_on_its_own)
-        ):
-            # Also where it is the last request: the sequence goes on until that is there.
-            self._routes[request.correlation_id] = route
-            route.awaits_queue |= not route.is_remembered
-            self._wait(inflight)
-        else:
-            if isinstance(inflight, OwnRequest):
-                inflight.count_wait()
-            link.lane.start(inflight)
+    def _released(self, route: Route) -> Iterator[tuple[OwnRequest, TritonError | None]]:
+        """Have requests wait for a route no more; end what is cancelled, yield the others."""
+        waiting, route.waiting = route.waiting or [], None
+        self._waiting_count -= len(waiting)
+        for inflight, refusal in waiting:
+            # The sinks of earlier ones may have cancelled it.
+            if inflight.cancelled:
+                inflight.fail(RequestCancelledError(""))
+            else:
+                yield inflight, refusal
 
     def _forget_old(self) -> None:
         """Forget the routes that have been unused for long, and the oldest of too many."""
@@ -481,11 +337,25 @@ class SequenceRoutes:
         while self._routes:
             correlation_id, route = next(iter(self._routes.items()))
             is_old = route.used_s < oldest_s or len(self._routes) >= _MOST_ROUTES
-            # A route that requests wait for is no older than a question may take.
+            # A route that requests wait for is no older than a search may take.
             if route.waiting is not None or not is_old:
                 return
             del self._routes[correlation_id]
 
 
-def _may_start(link: Link | None) -> bool:
-    return link is not None and not link.closed and link.lane is not None and not link.lane.draining
+def _may_begin(link: Link) -> bool:
+    return not link.closed and link.lane is not None and not link.lane.draining
+
+
+def _ended(inflight: OwnRequest, link: Link) -> UnavailableError:
+    return UnavailableError(
+        f"sequence {inflight.correlation_id} of model '{inflight.request.model_name}' ended with "
+        f"its instance '{link.endpoint.name}'; start the sequence again"
+    )
+
+
+def _runs_elsewhere(inflight: OwnRequest) -> UnavailableError:
+    return UnavailableError(
+        f"sequence {inflight.correlation_id} of model '{inflight.request.model_name}' runs on "
+        f"another node; requests with tensors in shared memory need one on this node"
+    )

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Asks who has a sequence: the queues of nodes, and instances that no queue answers for."""
+"""Asks who has a sequence: the queues of nodes, which know their backlog, and the instances."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -22,63 +22,78 @@ _TELL_EACH_S: Final = 1.0
 
 
 class Answer(NamedTuple):
-    """What somebody said of a sequence.
+    """What all said who were asked for a sequence at a time.
 
     Attributes:
-        links: The instances that it was asked of.
-        knowing: Which of them has it; of a queue that has it, the first.
-        asked_queue: What the queue of their node said; None where it, or there, is none.
-        is_sure: Whether all of them were asked.
+        link: The instance that has it, or one of the node whose queue has it; None where nobody
+            has said so.
+        is_queued: Whether the queue of that node has it.
+        is_sure: Whether nobody has it: all could be asked.
+        told: Who said what, for the log.
     """
 
-    links: list[Link]
-    knowing: list[Link]
-    asked_queue: bool | None
+    link: Link | None
+    is_queued: bool
     is_sure: bool
-
-    def __str__(self) -> str:
-        names = ", ".join(
-            f"{each.endpoint.name} {each.endpoint.incarnation}" for each in self.links
-        )
-        who = "instances" if self.asked_queue is None else "queue"
-        return f"{who} of [{names}]: {'yes' if self.knowing else 'no'}"
+    told: str
 
 
 async def search(
     correlation_id: _CorrelationId,
     links: Iterable[Link],
     queue_at: Callable[[Link], NodeQueue | None],
-) -> list[Answer]:
-    """Ask each queue once, and each instance that no queue answers for.
+) -> Answer:
+    """Ask the queues, and the instances that are on their own; then, if need be, the others.
+
+    An instance knows best, as its queue may not have adopted it yet. But it takes nothing that
+    does not come from there, so a queue that is behind is to be asked again.
 
     Args:
         correlation_id: The sequence.
         links: The instances that may have it.
         queue_at: Returns the queue of an instance's node; None where there is none.
     """
-    by_queue: dict[NodeQueue | None, list[Link]] = {}
+    by_queue: dict[NodeQueue, list[Link]] = {}
+    alone: list[Link] = []
+    adopted: list[Link] = []
+    is_sure = True
     for link in links:
         queue = queue_at(link)
-        by_queue.setdefault(queue, []).append(link)
-        if queue is not None and link.is_on_its_own:
-            # Its queue is to adopt it yet: what runs there may have begun before.
-            by_queue.setdefault(None, []).append(link)
-    return await asyncio.gather(
-        *(_knowing(queue, correlation_id, asked) for queue, asked in by_queue.items())
+        if queue is not None:
+            by_queue.setdefault(queue, []).append(link)
+        if link.is_on_its_own:
+            alone.append(link)
+        else:
+            adopted.append(link)
+            is_sure &= queue is not None and link.lane is not None
+    knowing, *known = await asyncio.gather(
+        _knowing(correlation_id, alone), *(queue.knows(correlation_id) for queue in by_queue)
     )
+    told = [_told("instances", alone, is_known=bool(knowing))] if alone else []
+    for there, is_known in zip(by_queue.values(), known, strict=True):
+        told.append(_told("queue", there, is_known=is_known))
+        is_sure &= is_known is not None
+        if is_known:
+            open_links = [link for link in there if not link.closed and link.lane is not None]
+            return Answer([*open_links, *there][0], True, True, "; ".join(told))
+    if knowing:
+        return Answer(knowing[0], False, True, "; ".join(told))
+    knowing = await _knowing(correlation_id, adopted)
+    told.append(_told("instances", adopted, is_known=bool(knowing)))
+    without_queue = [link for link in knowing if queue_at(link) is None]
+    found = without_queue[0] if without_queue else None
+    return Answer(found, True, is_sure and not knowing, "; ".join(told))
 
 
-async def _knowing(
-    queue: NodeQueue | None, correlation_id: _CorrelationId, links: list[Link]
-) -> Answer:
-    """Ask a queue, or where there is none, or none that answers, the instances themselves."""
-    known = None if queue is None else await queue.knows(correlation_id)
-    if known is not None:
-        return Answer(links, links[:1] if known else [], known, is_sure=True)
+def _told(who: str, links: Sequence[Link], *, is_known: bool | None) -> str:
+    names = ", ".join(f"{each.endpoint.name} {each.endpoint.incarnation}" for each in links)
+    return f"{who} of [{names}]: {'not sure' if is_known is None else 'yes' if is_known else 'no'}"
+
+
+async def _knowing(correlation_id: _CorrelationId, links: Sequence[Link]) -> list[Link]:
     payload = msgspec.msgpack.encode(correlation_id)
     answers = await asyncio.gather(*(_knows(link, payload) for link in links))
-    knowing = [link for link, answer in zip(links, answers, strict=True) if answer]
-    return Answer(links, knowing, None, is_sure=all(link.lane is not None for link in links))
+    return [link for link, answer in zip(links, answers, strict=True) if answer]
 
 
 async def _knows(link: Link, payload: bytes) -> bool:
@@ -95,7 +110,7 @@ async def _knows(link: Link, payload: bytes) -> bool:
 
 
 class Refusals:
-    """Tells in the log of requests that were refused where their sequences should be.
+    """Tells in the log of requests whose sequences were not found.
 
     Args:
         clock_s: Seconds of a clock.
@@ -107,19 +122,12 @@ class Refusals:
         self._clock_s = clock_s
         self._told_s = float("-inf")
 
-    def tell(
-        self, model_name: str, correlation_id: _CorrelationId, sent_to: str, answers: list[Answer]
-    ) -> None:
-        """Tell where a request went, and who said what when it was asked for last."""
+    def tell(self, model_name: str, correlation_id: _CorrelationId, told: str) -> None:
+        """Tell who said what when it was asked for last."""
         now_s = self._clock_s()
         if now_s - self._told_s < _TELL_EACH_S:
             return
         self._told_s = now_s
-        said = "; ".join(map(str, answers)) or "nobody was asked"
         _log.info(
-            "model '%s' refused a request of sequence %s at %s; %s",
-            model_name,
-            correlation_id,
-            sent_to,
-            said,
+            "model '%s' refused a request of sequence %s; %s", model_name, correlation_id, told
         )

@@ -295,9 +295,9 @@ def _why_none(pool: LinkPool) -> str:
 
 def _lacks_holder(pool: LinkPool) -> bool:
     """Whether an instance that has left goes on with sequences, once its queue is found again."""
-    retired = () if pool.sequences is None else pool.sequences.retired
     return any(
-        link.lane is not None and not (link.is_on_its_own or link.is_cut_off) for link in retired
+        link.lane is not None and not (link.is_on_its_own or link.is_cut_off)
+        for link in pool.retired
     )
 
 

@@ -175,28 +175,36 @@ async def test_a_sequence_starts_at_an_instance_on_its_own_beside_those_without_
         assert sent_count(router) == before + 2
 
 
-@pytest.mark.parametrize(("correlation_id", "of"), [(7, " of sequence 7"), (0, "")])
-async def test_a_request_that_instances_send_back_without_end_is_unavailable(
-    correlation_id: int, of: str
-) -> None:
-    config = SEQUENCES if correlation_id else PLAIN
+@contextlib.asynccontextmanager
+async def adopted_by_others(config: ModelConfig) -> AsyncIterator[tuple[Node, Router]]:
+    """Have a router that has no way to the queue of two instances."""
     async with pooled(config) as one, pooled(config) as other:
         node = Node(config)
         for instance in (one, other):
             await instance.holder()
             node.add(instance)
-        # It belongs to no node, so that it has no way to the queue.
         router = Router(node.node_id, SECRET, SlabPool(1 << 20))
         node.routers.append(router)
         node.publish()
         await until(lambda: len(router.find("m").pool.lanes) == 2)
-        request = send(node, correlation_id, START if correlation_id else 0)
-        error = await outcome(request)
+        yield node, router
+        await node.end(router)
+
+
+async def test_a_request_that_instances_send_back_without_end_is_unavailable() -> None:
+    async with adopted_by_others(PLAIN) as (node, router):
+        error = await outcome(node.send())
         assert isinstance(error, UnavailableError)
         assert error.message == (
-            f"a request{of} of model 'm' was sent back by its instances {MOST_BOUNCES + 1} times: "
-            f"the queue that they are served from was not found; the request was not executed, "
-            f"try again"
+            f"a request of model 'm' was sent back by its instances {MOST_BOUNCES + 1} times: the "
+            f"queue that they are served from was not found; the request was not executed, try "
+            f"again"
         )
         assert sent_count(router) == MOST_BOUNCES + 1
-        await node.end(router)
+
+
+async def test_a_request_of_a_sequence_goes_to_no_instance_that_would_send_it_back() -> None:
+    async with adopted_by_others(SEQUENCES) as (node, router):
+        assert isinstance(await outcome(send(node, 7, START)), UnavailableError)
+        assert isinstance(await outcome(send(node, 7)), UnavailableError)
+        assert sent_count(router) == 0

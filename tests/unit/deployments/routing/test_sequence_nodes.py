@@ -22,7 +22,6 @@ from tests.support.cluster_of_instances import CONFIG, Instance, request, table
 from tests.support.lane_rig import SECRET, Sink, until
 
 LONG = replace(CONFIG, sequence_batching=SequenceBatching(max_sequence_idle_us=60_000_000))
-SHORT = replace(CONFIG, sequence_batching=SequenceBatching(max_sequence_idle_us=1))
 START, END = SEQUENCE_START, SEQUENCE_END
 
 
@@ -151,14 +150,6 @@ async def test_a_request_that_is_refused_by_all_ends_with_that() -> None:
         here.owner(7).known.clear()
         assert isinstance(await here.ask(7, router=1), InvalidArgumentError)
         assert isinstance(await here.ask(7), InvalidArgumentError)
-
-
-async def test_a_sequence_that_may_have_idled_out_is_asked_for_again() -> None:
-    async with two_nodes(SHORT) as here:
-        await here.ask(7, START)
-        for _ in range(3):
-            assert await here.ask(7, router=1) is None
-        assert here.asked == 6
 
 
 async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

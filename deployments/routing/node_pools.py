@@ -343,9 +343,6 @@ class NodePools:
             self._leave(instance)
             if link.pool.held is not None:
                 self._settle(link.pool)
-            if link.closed and link.pool.routes is not None:
-                # It may have been the last for which requests do not just go to a queue.
-                self._queue_changed(link.pool)
 
     def retired(self, link: Link) -> bool:
         """Give an instance that has left the table nothing but what its sequences need.

@@ -89,8 +89,8 @@ class NodeRoutes:
     def refresh(self, links: Sequence[Link]) -> None:
         """Look again at where instances are and how requests get there."""
         self.is_only_here = all(link.is_local for link in (*links, *self._pool.retired))
-        known = {place.node_id: place for place in self._places}
-        places: dict[str, NodePlace] = {}
+        known, self._by_node = self._by_node, {}
+        places = self._by_node
         for link in links:
             node_id = link.endpoint.node_id
             place = places.get(node_id)
@@ -190,8 +190,7 @@ class NodeRoutes:
         place = self._place_of(view)
         links = [link for link in place.links if link.lane is not None]
         if place.queue is not None:
-            # One that is on its own yet is not the queue's.
-            return min(links, key=lambda link: link.is_on_its_own, default=None)
+            return links[0] if links else None
         # The others take nothing without a queue.
         alone = [link for link in links if link.is_on_its_own]
         return choose_by_id(correlation_id, alone) if alone else None
@@ -302,7 +301,8 @@ class NodeRoutes:
         for view in full:
             place = self._place_of(view)
             for start in place.starts() if room > 0 else ():
-                if room > 0 and sequences.hold(start):
+                if room > 0:
+                    sequences.hold(start)
                     self._restarting_count += 1
                     room -= place.give_up(start, partial(self._restarted, sequences, start))
 

@@ -73,7 +73,7 @@ class SequencePlaces(Protocol):
     def refused(self, inflight: OwnRequest, error: TritonError) -> None:
         """Send a request elsewhere whose sequence is not where it was, or end it."""
 
-    def hold(self, start: OwnRequest) -> bool:
+    def hold(self, start: OwnRequest) -> None:
         """Keep what follows a sequence's first request, which is taken back from where it waits."""
 
     def release(self, start: OwnRequest, *, is_back: bool) -> None:

@@ -5,36 +5,24 @@
 import hashlib
 from collections.abc import Iterable
 
-from backends.api.errors import TritonError
-from deployments.pool_queue.own_request import OwnRequest
 from deployments.routing.pool import Link
 
 
 class Route:
-    """Where one sequence runs, or the requests that wait to know.
-
-    Args:
-        link: The instance that has it, or any instance of the node whose queue has it; None while
-            that is asked for.
-        is_queued: Whether the queue of the node has it, whichever instance that chose.
+    """Where one sequence runs.
 
     Attributes:
-        link: As above.
-        is_queued: As above.
+        link: The instance that has it, or any instance of the node whose queue has it.
+        is_queued: Whether the queue of the node has it, whichever instance that chose.
         used_s: When a request last took it.
-        waiting: Requests that wait while it is looked for, or while its first request is taken
-            back; and what each was refused with where it was thought to be.
-        restarting: That first request.
     """
 
-    __slots__ = ("is_queued", "link", "restarting", "used_s", "waiting")
+    __slots__ = ("is_queued", "link", "used_s")
 
-    def __init__(self, link: Link | None = None, *, is_queued: bool = False) -> None:
+    def __init__(self, link: Link, *, is_queued: bool) -> None:
         self.link = link
         self.is_queued = is_queued
         self.used_s = 0.0
-        self.waiting: list[tuple[OwnRequest, TritonError | None]] | None = None
-        self.restarting: OwnRequest | None = None
 
 
 def choose(correlation_id: int | str, links: Iterable[Link]) -> Link:

@@ -87,6 +87,9 @@ class SequenceRoutes:
         self._refusals = Refusals(self._loop.time)
         # The least recently used first.
         self._routes: dict[_CorrelationId, Route] = {}
+        # What waits while a sequence is looked for, or while its first request is taken back; and
+        # what each was refused with where its sequence was thought to be.
+        self._kept: dict[_CorrelationId, list[tuple[OwnRequest, TritonError | None]]] = {}
 
     def start(self, inflight: OwnRequest) -> None:
         """Send a request that has a correlation id to where its sequence runs.
@@ -95,27 +98,21 @@ class SequenceRoutes:
             inflight: The request; it hears of everything that follows.
         """
         correlation_id = inflight.correlation_id
-        route = self._routes.pop(correlation_id, None)
-        if route is not None and route.waiting is not None:
-            self._routes[correlation_id] = route
-            self._keep(route, inflight)
+        if correlation_id in self._kept:
+            self._keep(inflight)
             return
+        route = self._routes.pop(correlation_id, None)
         queue = self._pool.queue
         if route is None and queue is not None and self._nodes.is_only_here:
             queue.start(inflight)
             return
         self._forget_old()
         if inflight.flags & SEQUENCE_START:
-            route = self._beginning(inflight, None if route is None else route.link)
-            if route is None:
-                self._wait(inflight)
-                return
+            self._begin(inflight, None if route is None else route.link)
         elif route is None:
             self._look_for(inflight)
-            return
-        if not inflight.flags & SEQUENCE_END:
-            self._remember(correlation_id, route)
-        self._send(route, inflight)
+        else:
+            self._go_on(route, inflight)
 
     def refused(self, inflight: OwnRequest, error: TritonError) -> None:
         """Look for the sequence of a request that is not known where it was thought to be.
@@ -130,63 +127,45 @@ class SequenceRoutes:
             inflight.sink.fail(error)
             return
         inflight.queue = None
-        route = self._routes.get(inflight.correlation_id)
-        if route is not None and route.waiting is not None:
-            self._keep(route, inflight, error)
+        if inflight.correlation_id in self._kept:
+            self._keep(inflight, error)
         else:
+            self._routes.pop(inflight.correlation_id, None)
             self._look_for(inflight, error)
 
     # A sequence whose first request is taken back, to begin at another node
 
-    def hold(self, start: OwnRequest) -> bool:
-        """Keep what follows a sequence's first request, which is taken back from where it waits.
-
-        Args:
-            start: That request.
-
-        Returns:
-            Whether it may be taken back: not while its sequence is looked for.
-        """
-        route = self._routes.get(start.correlation_id)
-        if route is None or start.flags & SEQUENCE_END:
-            return True
-        if route.waiting is not None:
-            return False
-        route.waiting, route.restarting = [], start
-        return True
+    def hold(self, start: OwnRequest) -> None:
+        """Keep what follows a sequence's first request, which is taken back from where it waits."""
+        self._kept.setdefault(start.correlation_id, [])
 
     def release(self, start: OwnRequest, *, is_back: bool) -> None:
         """Send the first request of a sequence, if it is back, and what has followed it."""
-        correlation_id = start.correlation_id
-        route = self._routes.get(correlation_id)
-        is_held = route is not None and route.restarting is start
         if is_back:
             # It begins wherever there is a slot now.
-            self._routes.pop(correlation_id, None)
             start.queue = None
-            self.start(start)
-            if route is not None and not is_held:
-                # Another sequence has the id since.
-                self._routes[correlation_id] = route
-        if route is None or not is_held:
-            return
-        if is_back:
-            self._go_on(route)
-        else:
-            # What a lost lane gives back comes before what has followed.
-            self._loop.call_soon(self._go_on, route)
-
-    def _go_on(self, route: Route) -> None:
-        route.restarting = None
-        for inflight, _ in self._released(route):
+            self._begin(start, None)
+        for inflight, _ in self._released(start.correlation_id):
             self.start(inflight)
 
     # Where sequences begin and go on
 
+    def _begin(self, start: OwnRequest, before: Link | None) -> None:
+        route = self._beginning(start, before)
+        if route is None:
+            self._wait(start)
+        else:
+            self._go_on(route, start)
+
+    def _go_on(self, route: Route, inflight: OwnRequest) -> None:
+        if not inflight.flags & SEQUENCE_END:
+            self._remember(inflight.correlation_id, route)
+        self._send(route, inflight)
+
     def _beginning(self, inflight: OwnRequest, before: Link | None) -> Route | None:
         """Return where a sequence is to begin: where its id was before, if that may be."""
         nodes, link = self._nodes, before
-        if link is None or not _may_begin(link) or nodes.is_away(link):
+        if link is None or not _may_begin(link, inflight) or nodes.is_away(link):
             link = nodes.link_for_sequence(inflight.correlation_id, local_only=inflight.local_only)
         if link is None:
             return None
@@ -198,8 +177,6 @@ class SequenceRoutes:
 
     def _send(self, route: Route, inflight: OwnRequest) -> None:
         link = route.link
-        if link is None:
-            raise ValueError("a sequence that is looked for runs nowhere")
         lane, queue = link.lane, self._nodes.queue_at(link)
         if inflight.local_only and not link.is_local:
             inflight.fail(_runs_elsewhere(inflight))
@@ -240,16 +217,14 @@ class SequenceRoutes:
         if refusal is None and not may_answer:
             self._wait(inflight)
             return
-        route = Route()
-        route.waiting = []
-        if not self._keep(route, inflight, refusal):
-            return
-        correlation_id = inflight.correlation_id
-        self._remember(correlation_id, route)
-        task = self._tasks.spawn("search for a sequence", self._search(correlation_id, route))
-        task.add_done_callback(lambda _: self._searched(route))
+        if self._keep(inflight, refusal):
+            correlation_id = inflight.correlation_id
+            kept = self._kept[correlation_id]
+            search_for_it = self._search(correlation_id, kept)
+            task = self._tasks.spawn("search for a sequence", search_for_it)
+            task.add_done_callback(lambda _: self._searched(correlation_id, kept))
 
-    async def _search(self, correlation_id: _CorrelationId, route: Route) -> None:
+    async def _search(self, correlation_id: _CorrelationId, kept: object) -> None:
         until_s = self._loop.time() + _SEARCH_S
         # While its first request is on the way from one queue to another, none has it.
         is_last_look = len(self._nodes.queues()) < 2  # noqa: PLR2004
@@ -261,16 +236,18 @@ class SequenceRoutes:
             # A lane that is being opened, or a holder that is replaced, is there in a moment.
             await asyncio.sleep(_AGAIN_S)
             answer = await search(correlation_id, self._all_links(), self._queue_at)
-        if answer.link is None:
-            self._routes.pop(correlation_id, None)
-        route.link, route.is_queued = answer.link, answer.is_queued
+        if self._kept.get(correlation_id) is not kept:
+            # Its first request was taken back meanwhile, and they have followed it.
+            return
         is_known = answer.link is not None
-        for inflight, refusal in self._released(route):
+        if answer.link is not None:
+            self._remember(correlation_id, Route(answer.link, is_queued=answer.is_queued))
+        for inflight, refusal in self._released(correlation_id):
             is_known |= inflight.flags & SEQUENCE_START != 0
             if is_known:
                 self.start(inflight)
             else:
-                self._refusals.tell(inflight.request.model_name, correlation_id, answer.told)
+                self._refusals.tell(inflight.request.model_name, correlation_id, answer.said)
                 self._refuse(inflight, refusal)
 
     def _refuse(self, inflight: OwnRequest, refusal: TritonError | None) -> None:
@@ -285,10 +262,11 @@ class SequenceRoutes:
             inflight.refusal_count = _MOST_REFUSALS
             self._send(route, inflight)
 
-    def _searched(self, route: Route) -> None:
-        """Take the end of a search: it failed, or was cancelled, if requests still wait."""
-        for inflight, _ in self._released(route):
-            self._routes.pop(inflight.correlation_id, None)
+    def _searched(self, correlation_id: _CorrelationId, kept: object) -> None:
+        """Take the end of a search: it failed, or was cancelled, if its requests still wait."""
+        if self._kept.get(correlation_id) is not kept:
+            return
+        for inflight, _ in self._released(correlation_id):
             inflight.fail(
                 UnavailableError(
                     f"the instances of model '{inflight.request.model_name}' could not be asked "
@@ -299,17 +277,13 @@ class SequenceRoutes:
     def _queue_at(self, link: Link) -> NodeQueue | None:
         return self._nodes.queue_at(link)
 
-    def _keep(self, route: Route, inflight: OwnRequest, refusal: TritonError | None = None) -> bool:
-        """Have a request wait until it is known where its sequence runs, or fail it: too many do.
-
-        The first request of a sequence that was to be taken back may have come back by itself.
-        """
-        waiting = route.waiting
-        if waiting is not None and self._waiting_count < _MOST_WAITING:
+    def _keep(self, inflight: OwnRequest, refusal: TritonError | None = None) -> bool:
+        """Have a request wait until its sequence is found, or fail it: too many do."""
+        if self._waiting_count < _MOST_WAITING:
             self._waiting_count += 1
             inflight.wait_from(time.monotonic_ns())
-            place = 0 if inflight is route.restarting else len(waiting)
-            waiting.insert(place, (inflight, refusal))
+            waiting = self._kept.setdefault(inflight.correlation_id, [])
+            waiting.append((inflight, refusal))
             return True
         inflight.fail(
             ResourceExhaustedError(
@@ -320,9 +294,11 @@ class SequenceRoutes:
         )
         return False
 
-    def _released(self, route: Route) -> Iterator[tuple[OwnRequest, TritonError | None]]:
-        """Have requests wait for a route no more; end what is cancelled, yield the others."""
-        waiting, route.waiting = route.waiting or [], None
+    def _released(
+        self, correlation_id: _CorrelationId
+    ) -> Iterator[tuple[OwnRequest, TritonError | None]]:
+        """Have requests of a sequence wait no more; end what is cancelled, yield the others."""
+        waiting = self._kept.pop(correlation_id, [])
         self._waiting_count -= len(waiting)
         for inflight, refusal in waiting:
             # The sinks of earlier ones may have cancelled it.
@@ -336,15 +312,14 @@ class SequenceRoutes:
         oldest_s = self._loop.time() - self._forget_after_s
         while self._routes:
             correlation_id, route = next(iter(self._routes.items()))
-            is_old = route.used_s < oldest_s or len(self._routes) >= _MOST_ROUTES
-            # A route that requests wait for is no older than a search may take.
-            if route.waiting is not None or not is_old:
+            if route.used_s >= oldest_s and len(self._routes) < _MOST_ROUTES:
                 return
             del self._routes[correlation_id]
 
 
-def _may_begin(link: Link) -> bool:
-    return not link.closed and link.lane is not None and not link.lane.draining
+def _may_begin(link: Link, start: OwnRequest) -> bool:
+    is_there = not link.closed and link.lane is not None and not link.lane.draining
+    return is_there and (link.is_local or not start.local_only)
 
 
 def _ended(inflight: OwnRequest, link: Link) -> UnavailableError:

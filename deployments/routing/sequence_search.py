@@ -21,6 +21,19 @@ _ASK_TIMEOUT_S: Final = 2.0
 _TELL_EACH_S: Final = 1.0
 
 
+class Said(NamedTuple):
+    """What somebody said of a sequence: the queue of these instances, or they themselves."""
+
+    who: str
+    links: Sequence[Link]
+    is_known: bool | None
+
+    def __str__(self) -> str:
+        names = [f"{each.endpoint.name} {each.endpoint.incarnation}" for each in self.links]
+        answer = "not sure" if self.is_known is None else "yes" if self.is_known else "no"
+        return f"{self.who} of [{', '.join(names)}]: {answer}"
+
+
 class Answer(NamedTuple):
     """What all said who were asked for a sequence at a time.
 
@@ -28,14 +41,14 @@ class Answer(NamedTuple):
         link: The instance that has it, or one of the node whose queue has it; None where nobody
             has said so.
         is_queued: Whether the queue of that node has it.
-        is_sure: Whether nobody has it: all could be asked.
-        told: Who said what, for the log.
+        is_sure: Whether all could be asked.
+        said: Who said what.
     """
 
     link: Link | None
     is_queued: bool
     is_sure: bool
-    told: str
+    said: list[Said]
 
 
 async def search(
@@ -66,28 +79,28 @@ async def search(
         else:
             adopted.append(link)
             is_sure &= queue is not None and link.lane is not None
-    knowing, *known = await asyncio.gather(
-        _knowing(correlation_id, alone), *(queue.knows(correlation_id) for queue in by_queue)
+    knowing, known = await asyncio.gather(
+        _knowing(correlation_id, alone),
+        asyncio.gather(*(queue.knows(correlation_id) for queue in by_queue)),
     )
-    told = [_told("instances", alone, is_known=bool(knowing))] if alone else []
+    said = [Said("instances", alone, bool(knowing))] if alone else []
     for there, is_known in zip(by_queue.values(), known, strict=True):
-        told.append(_told("queue", there, is_known=is_known))
+        said.append(Said("queue", there, is_known))
         is_sure &= is_known is not None
         if is_known:
-            open_links = [link for link in there if not link.closed and link.lane is not None]
-            return Answer([*open_links, *there][0], True, True, "; ".join(told))
+            return Answer(_best(there), True, True, said)
     if knowing:
-        return Answer(knowing[0], False, True, "; ".join(told))
+        return Answer(knowing[0], False, True, said)
     knowing = await _knowing(correlation_id, adopted)
-    told.append(_told("instances", adopted, is_known=bool(knowing)))
+    said.append(Said("instances", adopted, bool(knowing)))
     without_queue = [link for link in knowing if queue_at(link) is None]
     found = without_queue[0] if without_queue else None
-    return Answer(found, True, is_sure and not knowing, "; ".join(told))
+    return Answer(found, True, is_sure and not knowing, said)
 
 
-def _told(who: str, links: Sequence[Link], *, is_known: bool | None) -> str:
-    names = ", ".join(f"{each.endpoint.name} {each.endpoint.incarnation}" for each in links)
-    return f"{who} of [{names}]: {'not sure' if is_known is None else 'yes' if is_known else 'no'}"
+def _best(links: Sequence[Link]) -> Link:
+    """Return the instance of a node by which its queue is remembered: one that stays, if any."""
+    return min(links, key=lambda link: link.closed or link.lane is None)
 
 
 async def _knowing(correlation_id: _CorrelationId, links: Sequence[Link]) -> list[Link]:
@@ -122,12 +135,13 @@ class Refusals:
         self._clock_s = clock_s
         self._told_s = float("-inf")
 
-    def tell(self, model_name: str, correlation_id: _CorrelationId, told: str) -> None:
+    def tell(self, model_name: str, correlation_id: _CorrelationId, said: Iterable[Said]) -> None:
         """Tell who said what when it was asked for last."""
         now_s = self._clock_s()
         if now_s - self._told_s < _TELL_EACH_S:
             return
         self._told_s = now_s
+        told = "; ".join(map(str, said))
         _log.info(
             "model '%s' refused a request of sequence %s; %s", model_name, correlation_id, told
         )

@@ -68,6 +68,15 @@ async def test_a_sequence_goes_on_where_it_runs_whatever_router_gets_it() -> Non
         await until(lambda: not running(first) and not running(second))
 
 
+async def test_a_sequence_that_begins_again_takes_the_place_of_the_one_before() -> None:
+    async with cluster_of(SEQUENCES, [2, 2]) as cluster:
+        first, second = cluster.nodes
+        for _ in range(3):
+            assert not failures(await send(first, range(1, 9), SEQUENCE_START))
+        assert len(running(first)) + len(running(second)) == 8
+        assert sum(len(x.executor.feeder.running) for n in cluster.nodes for x in n.instances) == 8
+
+
 async def test_instances_that_are_lost_end_their_sequences_only() -> None:
     async with cluster_of(SEQUENCES, [2, 2]) as cluster:
         first, second = cluster.nodes

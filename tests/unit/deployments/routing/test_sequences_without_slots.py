@@ -5,14 +5,17 @@
 import asyncio
 import random
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
 
+from backends.api.backend import ExecuteBatch
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.routing.router import Router
 from tests.support import virtual_time
+from tests.support.lane_requests import echo
 from tests.support.lane_rig import Sink
 from tests.support.pool_cluster import is_known
 from tests.support.pool_node import publish
@@ -53,15 +56,39 @@ class Nodes:
         return routers
 
     def send(
-        self, router: Router, ids: Iterable[int], flags: int = 0, *, is_local: bool = False
+        self,
+        router: Router,
+        ids: Iterable[int],
+        flags: int = 0,
+        *,
+        is_local: bool = False,
+        name: str = "",
     ) -> list[Sink]:
         """Send a request of each sequence, only to the router's own node if so said."""
         sinks = []
         for each in ids:
             sinks.append(Sink())
             submit = router.submit_local if is_local else router.submit
-            submit(router.find("m"), request_for(correlation_id=each, flags=flags), sinks[-1])
+            asked = request_for(name, correlation_id=each, flags=flags)
+            submit(router.find("m"), asked, sinks[-1])
         return sinks
+
+    def log_executed(self) -> list[dict[int, list[str]]]:
+        """Return what is filled, for each node, with what it executes of each sequence."""
+        return [self._log_executed(node) for node in self.nodes]
+
+    @staticmethod
+    def _log_executed(node: VirtualNode) -> dict[int, list[str]]:
+        executed: dict[int, list[str]] = defaultdict(list)
+
+        def script(batch: ExecuteBatch) -> None:
+            for each in batch.requests:
+                executed[each.request.correlation_id].append(each.request.id)
+            echo(batch)
+
+        for instance in node.instances:
+            instance.model.script = script
+        return executed
 
     def running(self, index: int) -> set[int]:
         """Return the sequences that run on a node."""
@@ -80,6 +107,13 @@ async def answered(sinks: Iterable[Sink], within_s: float = 1.0) -> None:
     for sink in sinks:
         await until(sink.ended.done, within_s)
         assert sink.error is None
+
+
+def withdrawn(router: Router) -> list[int]:
+    """Return the sequences whose first request a router of the other node takes back."""
+    (remote,) = router._membership._remote.values()
+    waiting = remote.lane.waiting.values()
+    return [each.request.correlation_id for each in waiting if each.is_withdrawn]
 
 
 async def turned(condition: Callable[[], bool]) -> None:
@@ -168,13 +202,72 @@ def test_what_comes_while_a_first_request_is_taken_back_is_executed_after_it(
         (first,), (second,) = routers
         await answered(nodes.send(first, range(1, 5), SEQUENCE_START, is_local=True))
         sent = nodes.send(second, range(5, 9), SEQUENCE_START)
-        routes = second.find("m").pool.sequences._routes
-        await turned(lambda: any(each.restarting is not None for each in routes.values()))
-        held = [each for each, route in routes.items() if route.restarting is not None]
-        sent += nodes.send(second, held)
-        sent += nodes.send(second, held, SEQUENCE_END)
+        await turned(lambda: bool(withdrawn(second)))
+        back = withdrawn(second)
+        sent += nodes.send(second, back)
+        sent += nodes.send(second, back, SEQUENCE_END)
         await answered(sent)
-        assert nodes.running(1) == set(range(5, 9)).difference(held)
+        assert nodes.running(1) == set(range(5, 9)).difference(back)
+
+    run(history, monkeypatch)
+
+
+def test_what_comes_by_another_router_while_a_first_request_is_taken_back_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def history(nodes: Nodes, routers: list[list[Router]]) -> None:
+        (first,), (second, other) = routers
+        await answered(nodes.send(first, range(1, 5), SEQUENCE_START, is_local=True))
+        sent = nodes.send(second, range(5, 9), SEQUENCE_START)
+        await turned(lambda: bool(withdrawn(second)))
+        back = withdrawn(second)
+        # For a while no queue has it.
+        (remote,) = second._membership._remote.values()
+        remote.lane._connection.transport.pause_reading()
+        sent += nodes.send(other, back, SEQUENCE_END)
+        await asyncio.sleep(0.01)
+        remote.lane._connection.transport.resume_reading()
+        await answered(sent)
+
+    run(history, monkeypatch, (1, 2))
+
+
+def test_an_id_may_be_used_again_while_a_first_request_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def history(nodes: Nodes, routers: list[list[Router]]) -> None:
+        (first,), (second,) = routers
+        await answered(nodes.send(first, range(1, 5), SEQUENCE_START, is_local=True))
+        sent = nodes.send(second, range(5, 9), SEQUENCE_START)
+        await turned(lambda: bool(withdrawn(second)))
+        back = withdrawn(second)
+        executed = nodes.log_executed()
+        for place, flags in enumerate((0, SEQUENCE_END, SEQUENCE_START, 0, SEQUENCE_END)):
+            sent += nodes.send(second, back, flags, name=str(place))
+        await answered(nodes.send(first, range(1, 5), SEQUENCE_END))
+        await answered(sent)
+        # Two sequences, which may run beside each other, each at its node and in its order.
+        for names in ["", "0", "1"], ["2", "3", "4"]:
+            for each in back:
+                there = [[x for x in node[each] if x in names] for node in executed]
+                assert sorted(there) == [[], names]
+
+    run(history, monkeypatch)
+
+
+def test_what_follows_a_first_request_stays_behind_it_when_its_holder_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def history(nodes: Nodes, routers: list[list[Router]]) -> None:
+        (first,), (second,) = routers
+        await answered(nodes.send(first, range(1, 5), SEQUENCE_START, is_local=True))
+        sent = nodes.send(second, range(5, 9), SEQUENCE_START)
+        await turned(lambda: bool(withdrawn(second)))
+        for lane in first._membership._server.lanes:
+            lane.connection.transport.pause_reading()
+        sent += nodes.send(second, withdrawn(second), SEQUENCE_END)
+        await nodes.nodes[0].kill(first)
+        await answered(sent)
 
     run(history, monkeypatch)
 
@@ -191,8 +284,7 @@ def test_a_first_request_that_is_cancelled_while_it_is_taken_back_ends(
             second.submit(model, request_for(correlation_id=each, flags=SEQUENCE_START), sink)
             for each, sink in enumerate(sinks, 5)
         ]
-        routes = model.pool.sequences._routes
-        await turned(lambda: any(each.restarting is not None for each in routes.values()))
+        await turned(lambda: bool(withdrawn(second)))
         for each in sent:
             each.cancel()
         for sink in sinks:

@@ -96,12 +96,8 @@ class NodePools:
         self._tickets = None
         loop = asyncio.get_running_loop()
         self._gathering = loop.call_later(GATHER_S, self._end_gathering)
-        for pool in list(self._pools.values()):
+        for pool in self.all():
             self.refresh(pool)
-        for instance in list(self._links.values()):
-            # Of instances that have left the table the sequences go on.
-            if instance.link.is_local:
-                self._ask(instance)
 
     def follow(self, tickets: TicketQueues | None) -> None:
         """Have another process hold the queues; None while there is none.
@@ -181,31 +177,25 @@ class NodePools:
         self._pools[pool.key] = pool
         if pool.config is None or not self._is_on:
             return
-        local = [link for link in pool.links if link.is_local]
+        local_count = sum(link.is_local for link in pool.links)
         # Whoever gets a request of a sequence has to find it, so a holder adopts all that have any;
         # others hear of it from the instances. A holder of an older release leaves one alone.
         least = 2 if pool.sequences is None or self._adopt is None else 1
-        if not pool.is_pooled and len(local) + pool.has_own < least:
+        if not pool.is_pooled and local_count + pool.has_own < least:
             return
         pool.is_pooled = True
         self._renew(pool)
-        for link in local:
-            instance = self._links.get(link)
+        # Those that have left the table go on with their sequences.
+        for link in (*pool.links, *pool.retired):
+            instance = self._links.get(link) if link.is_local else None
             if instance is not None:
                 self._ask(instance)
-        # One that was on its own and has left the table goes on with its sequences.
-        for instance in self._retired(pool):
-            self._ask(instance)
         self._settle(pool)
 
     def _instances_of(self, pool: LinkPool) -> list[InstanceLink]:
         """Return a pool's instances that have lanes, those that leave included."""
         links = dict.fromkeys((*pool.links, *pool.leaving, *pool.retired))
         found = (self._links.get(link) for link in links)
-        return [instance for instance in found if instance is not None]
-
-    def _retired(self, pool: LinkPool) -> list[InstanceLink]:
-        found = (self._links.get(link) for link in pool.retired if link.is_local)
         return [instance for instance in found if instance is not None]
 
     def forget(self, pool: LinkPool) -> None:

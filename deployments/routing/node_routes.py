@@ -36,7 +36,7 @@ from deployments.routing.node_choice import (
 from deployments.routing.node_place import NodePlace
 from deployments.routing.node_view import NodeView
 from deployments.routing.pool import Link, LinkPool, SequencePlaces
-from deployments.routing.sequence_route import choose as choose_by_id
+from deployments.routing.sequence_route import choose_by_id
 
 # While requests wait, or a node is to say something, this often.
 _LOOK_S: Final = 0.1

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a router knows of one sequence."""
+"""What a router knows of one sequence, and which instance of several a new one gets."""
 
 import hashlib
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class Route:
         self.used_s = 0.0
 
 
-def choose(correlation_id: int | str, links: Iterable[Link]) -> Link:
+def choose_by_id(correlation_id: int | str, links: Iterable[Link]) -> Link:
     """Return the instance of a new sequence: the same for every router with the same instances."""
     key = f"{type(correlation_id).__name__}:{correlation_id}\0"
 

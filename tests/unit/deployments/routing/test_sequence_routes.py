@@ -20,7 +20,7 @@ from deployments.lane.server import ServerRequest
 from deployments.routing import sequence_routes
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.router import Router
-from deployments.routing.sequence_route import choose
+from deployments.routing.sequence_route import choose_by_id
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request, table
 from tests.support.lane_rig import SECRET, Sink, until
 
@@ -282,10 +282,10 @@ def test_a_choice_depends_on_names_alone_and_moves_few_when_one_leaves(correlati
 
     pool = links(4)
     ids = [f"{correlation_id}-{number}" for number in range(200)]
-    chosen = {each: choose(each, pool) for each in ids}
-    assert {each: choose(each, pool[::-1]) for each in ids} == chosen
+    chosen = {each: choose_by_id(each, pool) for each in ids}
+    assert {each: choose_by_id(each, pool[::-1]) for each in ids} == chosen
     left = pool[1:]
-    moved = [each for each in ids if choose(each, left) is not chosen[each]]
+    moved = [each for each in ids if choose_by_id(each, left) is not chosen[each]]
     assert all(chosen[each] is pool[0] for each in moved)
 
 

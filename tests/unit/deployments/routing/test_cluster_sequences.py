@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from backends.api.errors import TritonError
+from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from tests.support.lane_requests import ScriptedModel
-from tests.support.lane_rig import until
+from tests.support.lane_rig import Sink, until
 from tests.support.pool_cluster import Cluster, cluster_of, executed
 from tests.support.pool_node import Node, outcome, publish
 from tests.support.pool_rig import PooledInstance, request_for
@@ -92,6 +92,42 @@ async def test_instances_that_are_lost_end_their_sequences_only() -> None:
         failed = {at for at, each in enumerate(outcomes, 1) if isinstance(each, TritonError)}
         assert failed == ended
         assert executed(first) + executed(second)
+
+
+async def test_a_request_with_memory_of_this_node_is_told_that_its_sequence_runs_elsewhere() -> (
+    None
+):
+    async with cluster_of(SEQUENCES, [2, 2]) as cluster:
+        first, second = cluster.nodes
+        assert not failures(await send(first, range(1, 9), SEQUENCE_START))
+        router, sink = first.routers[0], Sink()
+        elsewhere = min(running(second))
+        asked = request_for(correlation_id=elsewhere)
+        error = await outcome(router.submit_local(router.find("m"), asked, sink))
+        assert isinstance(error, UnavailableError)
+        assert "runs on another node" in error.message
+        # It begins anew here, though it has run there.
+        asked = request_for(correlation_id=elsewhere, flags=SEQUENCE_START)
+        assert not failures([await outcome(router.submit_local(router.find("m"), asked, Sink()))])
+        assert elsewhere in running(first)
+
+
+async def test_a_sequence_has_ended_when_its_node_is_gone() -> None:
+    async with cluster_of(SEQUENCES, [2, 2]) as cluster:
+        first, second = cluster.nodes
+        assert not failures(await send(first, range(1, 9), SEQUENCE_START))
+        ended = running(second)
+        await cluster.stop_holder(second)
+        for lost in second.instances:
+            await asyncio.wrap_future(lost.reactor.submit(lost.server.close))
+        second.instances.clear()
+        cluster.publish()
+        pool = first.routers[0].find("m").pool
+        await until(lambda: len(pool.lanes) == 2 and not pool.retired)
+        async with asyncio.timeout(5):
+            outcomes = await send(first, ended)
+        assert all(isinstance(each, TritonError) for each in outcomes)
+        assert "ended with its instance" in outcomes[0].message
 
 
 @pytest.mark.parametrize("router", [0, 1])

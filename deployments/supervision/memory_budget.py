@@ -11,6 +11,8 @@ from typing import Final
 
 # What one connection may hold without asking: keeps small requests off the books.
 FREE_BYTES: Final = 64 << 10
+# Refusals that wait for their turn may pass the limit by this part of it, as a power of two.
+_REFUSALS_SHIFT: Final = 6
 
 
 class MemoryBudget:
@@ -62,6 +64,11 @@ class MemoryBudget:
         if count_bytes > self.used_bytes:
             raise ValueError(f"{count_bytes} bytes given back of {self.used_bytes} taken")
         self.used_bytes -= count_bytes
+
+    @property
+    def has_room_for_refusals(self) -> bool:
+        """Whether another answer may be kept that says that `try_take` has refused."""
+        return self.used_bytes < self.limit_bytes + (self.limit_bytes >> _REFUSALS_SHIFT)
 
     def forget_peak(self) -> None:
         """Have `recent_peak_bytes` begin anew, with what is taken now."""

@@ -149,6 +149,9 @@ class RecordingCall:
         elif self.path.endswith(b"/Crash"):
             raise ValueError("a bug")
 
+    def refuse_message(self, first: bytes | memoryview, details: str) -> bool:
+        return False
+
     def half_closed(self) -> None:
         self.half_closed_count += 1
         if self.path.endswith(b"/Bidi"):

@@ -36,9 +36,11 @@ from deployments.grpc.codec.request_tensors import (
     read_tensors,
     shared_memory_region,
 )
-from deployments.grpc.codec.wire import MalformedMessageError, content_offset, split_fields
+from deployments.grpc.codec.wire import MalformedMessageError, find_content, split_fields
 
 MALFORMED: Final = "Unable to parse request"
+# Where the id of a message is looked for that is not read otherwise.
+_ID_WITHIN_BYTES: Final = 1024
 EMPTY_FINAL_KEY: Final = "triton_enable_empty_final_response"
 
 _RAW_TAG: Final = 7 << 3 | 2
@@ -255,7 +257,14 @@ def _remember(heads: dict[bytes, _Head], key: bytes, head: _Head) -> None:
 
 def tensor_offset(first: memoryview) -> int:
     """Return where the first tensor begins in a message whose first part this is; 0 if beyond."""
-    return content_offset(first, _RAW_TAG)
+    return find_content(first, _RAW_TAG)[0]
+
+
+def request_id_of(first: bytes | memoryview) -> str:
+    """Return the id in a message whose first part this is; empty if it is not near there."""
+    first = first[:_ID_WITHIN_BYTES]
+    start, stop = find_content(first, _ID_TAG)
+    return "" if stop > len(first) else str(first[start:stop], "utf-8", "replace")
 
 
 def _head(message: Any, *, are_contents_cut: bool = False) -> _Head:

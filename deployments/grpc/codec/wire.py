@@ -117,23 +117,26 @@ def length_delimited(
     return fields if position <= end else None
 
 
-def content_offset(data: bytes | memoryview, tag: int) -> int:
-    """Return where the content of the first length-delimited field of a tag begins; 0 if unknown.
+def find_content(data: bytes | memoryview, tag: int) -> tuple[int, int]:
+    """Return where the content of the first length-delimited field of a tag begins and ends.
 
     Args:
-        data: The first part of a message.
+        data: The first part of a message; the content may go on beyond it.
         tag: The tag byte.
+
+    Returns:
+        Twice 0 if that is not known.
     """
     position = 0
     try:
         while data[position] & _WIRE_TYPE_MASK == _LENGTH_DELIMITED:
             length, start = _long_varint(data, position + 1)
             if data[position] == tag:
-                return start
+                return start, start + length
             position = start + length
     except (IndexError, MalformedMessageError):
         pass
-    return 0
+    return 0, 0
 
 
 def _long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:

@@ -265,6 +265,12 @@ class GuardedStream:
             return
         self._call.message(data)
 
+    def refuse_message(self, first: bytes | memoryview, details: str) -> bool:
+        """Pass a refusal on, unless the caller may send no more."""
+        if self._has_ended or not self._may_go_on():
+            return True
+        return self._call.refuse_message(first, details)
+
     def half_closed(self) -> None:
         """The client sends no further message."""
         if not self._has_ended:

@@ -51,6 +51,11 @@ class WatchCall:
         else:
             self._look()
 
+    def refuse_message(self, first: bytes | memoryview, details: str) -> bool:
+        """End with the refusal."""
+        del first, details
+        return False
+
     def half_closed(self) -> None:
         """The stream goes on, if it has begun."""
         if not self._told:

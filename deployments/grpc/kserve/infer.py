@@ -195,6 +195,11 @@ class InferCall:
         except Exception as error:
             end_with_fault(self, error, INFERENCE)
 
+    def refuse_message(self, first: bytes | memoryview, details: str) -> bool:
+        """End with the refusal."""
+        del first, details
+        return False
+
     def half_closed(self) -> None:
         """A unary call without a request is an error, as it is in gRPC's own servers."""
         if self._model is None and not (self._ended or self._is_waiting):

@@ -36,6 +36,11 @@ class ReflectionCall:
         except TritonError as error:
             self._reply.finish(GRPC_STATUS[error.code], error.message)
 
+    def refuse_message(self, first: bytes | memoryview, details: str) -> bool:
+        """End with the refusal."""
+        del first, details
+        return False
+
     def half_closed(self) -> None:
         """End the stream."""
         self._reply.finish()

@@ -192,6 +192,11 @@ class _RefusedCall:
         del data
         self.half_closed()
 
+    def refuse_message(self, first: bytes | memoryview, details: str) -> bool:
+        """End with the refusal."""
+        del first, details
+        return False
+
     def half_closed(self) -> None:
         """Refuse."""
         reply, self._reply = self._reply, None

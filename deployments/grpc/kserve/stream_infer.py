@@ -7,19 +7,23 @@ not decoupled, and requests that were rejected, are answered in the order they c
 holds its answers back until it is the oldest of its kind. Decoupled ones are answered as responses
 come. A stream ends when the client has closed its side and nothing is open.
 
+A message for which there is no memory is a rejected request: the others go on. Its stream is not
+left unread instead, since windows that were granted already let more in than may be held, and what
+would free the memory may be a model that never answers.
+
 Triton: server/src/grpc/stream_infer_handler.cc @e1db8a6
 """
 
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
-from backends.api.errors import GRPC_STATUS, TritonError
+from backends.api.errors import GRPC_STATUS, ResourceExhaustedError, TritonError
 from backends.api.request import InferenceResponse
 from deployments.contracts.faults import fault_of
 from deployments.contracts.sinks import Inflight
 from deployments.data_plane.face import PlaneModel
-from deployments.grpc.codec.request import DecodedRequest
+from deployments.grpc.codec.request import DecodedRequest, request_id_of
 from deployments.grpc.codec.response import (
     encode_empty_final,
     encode_failure,
@@ -60,8 +64,9 @@ class StreamCall:
         self._order: deque[_StreamedRequest] = deque()
         self._half_closed = False
         self._ended = False
-        # Messages that wait, the first of them for its model; None while none does.
-        self._late: deque[bytes | memoryview] | None = None
+        # Messages that wait, the first of them for its model, and requests that were refused
+        # meanwhile; None while none does.
+        self._late: deque[bytes | memoryview | _StreamedRequest] | None = None
         # Since when the next message is waited for; 0 unless tracing is on.
         self._waiting_ns = 0
 
@@ -81,7 +86,8 @@ class StreamCall:
         except TritonError as error:
             self._abort(error)
             return
-        request = _StreamedRequest(self, context, decoded, len(data))
+        request = _StreamedRequest(self, context, decoded.id, len(data))
+        request.take(decoded)
         self._open[request] = None
         try:
             model = context.resolve(decoded)
@@ -108,6 +114,25 @@ class StreamCall:
         except Exception as cause:
             self._reject(request, fault_of(cause, INFERENCE))
 
+    def refuse_message(self, first: bytes | memoryview, details: str) -> bool:
+        """Reject the request of a message for which there is no memory."""
+        if not self._ended:
+            # Its place is all that it takes.
+            self._reply.hold(0)
+            request = _StreamedRequest(self, self._context, request_id_of(first), 0)
+            request.refusal = details
+            self._refuse(request)
+        return True
+
+    def _refuse(self, request: "_StreamedRequest") -> None:
+        if self._ended:
+            return
+        if self._late is not None:
+            self._late.append(request)
+            return
+        self._open[request] = None
+        self._reject(request, ResourceExhaustedError(request.refusal))
+
     async def _go_on_after(self, first_use: Awaitable[None], request: "_StreamedRequest") -> None:
         """Take the messages that have come since one met a model that was not loaded."""
         failure: TritonError | None = None
@@ -123,8 +148,11 @@ class StreamCall:
             self._open[request] = None
             self._reject(request, failure)
         # One of them may have to wait for its model in turn; those behind it then wait with it.
-        for data in late:
-            self.message(data)
+        for each in late:
+            if isinstance(each, _StreamedRequest):
+                self._refuse(each)
+            else:
+                self.message(each)
         self._half_closed = half_closed
         self._finish_when_idle()
 
@@ -238,21 +266,22 @@ class _StreamedRequest:
         "is_ordered",
         "message_bytes",
         "model",
+        "refusal",
     )
 
     def __init__(
         self,
         stream: StreamCall,
         context: InferContext,
-        decoded: DecodedRequest,
+        request_id: str,
         message_bytes: int,
     ) -> None:
         self._stream = stream
         self._context = context
-        self._model_name = decoded.model_name
-        self._classes = decoded.classes
-        self._wants_empty_final = decoded.wants_empty_final
-        self.id = decoded.id
+        self._model_name = ""
+        self._classes: Mapping[str, int] = {}
+        self._wants_empty_final = False
+        self.id = request_id
         self.model: PlaneModel | None = None
         self.inflight: Inflight | None = None
         self.is_ordered = False
@@ -260,6 +289,14 @@ class _StreamedRequest:
         self.is_counted = True
         self.message_bytes = message_bytes
         self.held: list[bytes | list[Buffer]] = []
+        # Why its message was not taken; empty if it was.
+        self.refusal = ""
+
+    def take(self, decoded: DecodedRequest) -> None:
+        """Take what its message says."""
+        self._model_name = decoded.model_name
+        self._classes = decoded.classes
+        self._wants_empty_final = decoded.wants_empty_final
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Pass a response on; a final one without tensors only when the client wants to know."""

@@ -59,6 +59,11 @@ class UnaryCall:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def refuse_message(self, first: bytes | memoryview, details: str) -> bool:
+        """End with the refusal."""
+        del first, details
+        return False
+
     def half_closed(self) -> None:
         """A unary call without a request is an error, as it is in gRPC's own servers."""
         if not self._started:

@@ -125,8 +125,7 @@ class GrpcCall:
                 return
         try:
             if self._inbox is None and self._is_whole(data):
-                if self._is_held(len(data) - PREFIX_BYTES):
-                    rpc.message(bytes(data[PREFIX_BYTES:]))
+                self.deliver(bytes(data[PREFIX_BYTES:]))
                 if ended and not self.done:
                     rpc.half_closed()
             elif data or self._inbox is not None:
@@ -157,10 +156,24 @@ class GrpcCall:
         )
 
     def deliver(self, message: bytes | memoryview) -> None:
-        """Give the service a message."""
+        """Give the service a message, for which the budget must have memory."""
         rpc = self._rpc
-        if rpc is not None and self._is_held(len(message)):
+        if rpc is None:
+            return
+        connection = self._connection
+        count_bytes = len(message) + MESSAGE_OVERHEAD_BYTES
+        if connection.budget.try_take(count_bytes):
+            self._held_bytes += count_bytes
             rpc.message(message)
+        else:
+            self.refuse(message, connection.received.explain("a message"))
+
+    def refuse(self, first: bytes | memoryview, details: str) -> None:
+        """Refuse a message for want of memory; it costs the call no other one, if that can be."""
+        rpc = self._rpc
+        has_room = self._connection.budget.has_room_for_refusals
+        if rpc is not None and not (has_room and rpc.refuse_message(first, details)):
+            self.abort(RESOURCE_EXHAUSTED, details)
 
     def deliver_end(self) -> None:
         """Tell the service that no further message comes."""
@@ -176,16 +189,6 @@ class GrpcCall:
             lambda size, first: service.allocate(path, size, first),
         )
         return Inbox(connection, assembler, self)
-
-    def _is_held(self, count_bytes: int) -> bool:
-        """Take a message's memory from the budget; a refusal ends the call."""
-        count_bytes += MESSAGE_OVERHEAD_BYTES
-        connection = self._connection
-        if connection.budget.try_take(count_bytes):
-            self._held_bytes += count_bytes
-            return True
-        self.abort(RESOURCE_EXHAUSTED, connection.received.explain("a message"))
-        return False
 
     def _give_back(self) -> None:
         held_bytes, self._held_bytes = self._held_bytes, 0

@@ -79,6 +79,11 @@ class Inflation:
         """Bytes of memory, about."""
         return len(self._view) + self._size
 
+    @property
+    def first(self) -> bytes:
+        """The first piece that was made; empty while there is none."""
+        return self._parts[0] if self._parts else b""
+
     def step(self, max_bytes: int) -> None:
         """Make a piece of at most ``max_bytes``, or the rest.
 

@@ -6,7 +6,8 @@ A large message is received into memory that the service provides, if it has som
 parts are kept as they arrive and joined once, when the last is there: memory follows what was
 received, never the length a client announced. A part is a view on the read it came in, unless that
 is a buffer which the next read overwrites, or the part is so small a part of it that keeping the
-read would cost more than a copy.
+read would cost more than a copy. Of a message that is refused before it is complete nothing is
+kept, and nothing else is lost: its length says where the next one begins.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from deployments.http2.limits import Http2Limits
 PREFIX_BYTES: Final = 5
 # Messages from this size on are received into the service's memory.
 LARGE_MESSAGE_BYTES: Final = 64 << 10
+# What is kept of a message that is refused, for whoever says whose it was.
+FIRST_BYTES: Final = 1024
 _COMPRESSED: Final = 1
 # A view may keep a read of up to this many times its size alive.
 _PIN_FACTOR: Final = 4
@@ -38,6 +41,7 @@ class MessageAssembler:
         "_allocate",
         "_compressed",
         "_encoding",
+        "_is_skipped",
         "_limits",
         "_need",
         "_parts",
@@ -58,6 +62,7 @@ class MessageAssembler:
         self._target: memoryview | None = None
         self._prefix = b""
         self._compressed = False
+        self._is_skipped = False
         # Bytes the current message still lacks; None while its prefix is incomplete.
         self._need: int | None = None
         self._parts: list[bytes | bytearray | memoryview] = []
@@ -91,12 +96,17 @@ class MessageAssembler:
                     break
             end = min(size, position + need)
             if end > position:
-                self._keep(data, position, end)
+                if not self._is_skipped:
+                    self._keep(data, position, end)
                 need -= end - position
                 self._need = need
                 position = end
             if need == 0:
-                messages.append(self._message())
+                if self._is_skipped:
+                    self._is_skipped = False
+                    self._need = None
+                else:
+                    messages.append(self._message())
         return messages
 
     def room(self, size: int) -> memoryview | None:
@@ -109,6 +119,22 @@ class MessageAssembler:
         if target is None or need is None:
             return None
         return target[self.held_bytes : self.held_bytes + min(size, need)]
+
+    def skip(self) -> bytes:
+        """Drop the incomplete message, with what still comes of it; returns its first bytes."""
+        first = b""
+        if self._target is not None:
+            first = bytes(self._target[: min(self.held_bytes, FIRST_BYTES)])
+        elif not self._compressed:
+            for part in self._parts:
+                first += part[: FIRST_BYTES - len(first)]
+                if len(first) == FIRST_BYTES:
+                    break
+        self._is_skipped = True
+        self._target = None
+        self._parts.clear()
+        self.held_bytes = 0
+        return first
 
     def _take_prefix(self, data: bytes | memoryview, position: int) -> int:
         end = position + PREFIX_BYTES - len(self._prefix)

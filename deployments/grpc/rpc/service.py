@@ -72,6 +72,17 @@ class RpcCall(Protocol):
     def message(self, data: bytes | memoryview) -> None:
         """Take a request message; a unary call gets exactly one. ``data`` stays unchanged."""
 
+    def refuse_message(self, first: bytes | memoryview, details: str) -> bool:
+        """Take note that there is no memory for a message, in its place among the others.
+
+        Args:
+            first: Its first bytes, as far as they are known; may change after the call.
+            details: What the client is to be told, with the status RESOURCE_EXHAUSTED.
+
+        Returns:
+            Whether the client is told by an answer, and the call goes on; otherwise it ends.
+        """
+
     def half_closed(self) -> None:
         """The client sends no further message."""
 

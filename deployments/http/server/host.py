@@ -12,6 +12,8 @@ from deployments.settings.connection_limits import ConnectionLimits
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
 
+# What a small request costs beyond its body while it waits for an answer.
+REQUEST_OVERHEAD_BYTES: Final = 1024
 # Triton's text.
 TOO_MANY_CHUNKS: Final = (
     "Chunked request body exceeds maximum of {} non-empty chunks. Send fewer or larger HTTP chunks."

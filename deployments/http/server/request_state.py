@@ -16,6 +16,7 @@ from deployments.http.server.entrance import Entrance
 from deployments.http.server.exchange import HttpExchange
 from deployments.http.server.head import HttpHead
 from deployments.http.server.host import (
+    REQUEST_OVERHEAD_BYTES,
     TOO_MANY_CHUNKS,
     ConnectionHost,
     claim_body,
@@ -143,8 +144,8 @@ class RequestState:
         """Take what a complete small body needs from the budget; False when it is refused."""
         size = len(exchange.body)
         budget = self._host.budget
-        if budget.try_take(size):
-            exchange.held_bytes = size
+        if budget.try_take(size + REQUEST_OVERHEAD_BYTES):
+            exchange.held_bytes = size + REQUEST_OVERHEAD_BYTES
             return True
         exchange.fail_text(503, over_budget(budget, f"a request body of {size} bytes"))
         return False

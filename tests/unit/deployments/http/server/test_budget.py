@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from deployments.http.kserve.servers import make_http_server
 from deployments.http.server.connection import HttpConnection
 from deployments.http.server.exchange import TEXT, HttpExchange
+from deployments.http.server.host import REQUEST_OVERHEAD_BYTES
 from deployments.http.server.server import HttpServer
 from deployments.supervision.memory_budget import MemoryBudget
 from tests.support.examples import examples
@@ -89,7 +90,8 @@ class LateApplication:
 
 @pytest.mark.parametrize("is_chunked", [False, True])
 async def test_small_bodies_count_until_they_are_answered(*, is_chunked: bool) -> None:
-    budget = MemoryBudget(1000)
+    cost = 400 + REQUEST_OVERHEAD_BYTES
+    budget = MemoryBudget(2 * cost + 100)
     async with running(budget=budget) as here:
         application = here.server.application = LateApplication()
         client, other = await here.connect(), await here.connect()
@@ -99,7 +101,7 @@ async def test_small_bodies_count_until_they_are_answered(*, is_chunked: bool) -
             asked = request("POST", INFER, headers=("Transfer-Encoding: chunked",)) + chunks
         await client.send(2 * asked)
         await until(lambda: len(application.waiting) == 2)
-        assert budget.used_bytes == 800
+        assert budget.used_bytes == 2 * cost
         # A small body that is refused has been read: its connection goes on.
         for _ in range(4):
             answer = await other.call(infer(400))
@@ -109,11 +111,11 @@ async def test_small_bodies_count_until_they_are_answered(*, is_chunked: bool) -
             )
         application.waiting.pop(0).reply(200, TEXT)
         assert (await client.answer()).status == 200
-        assert budget.used_bytes == 400
+        assert budget.used_bytes == cost
         await other.send(infer(400))
         await until(lambda: len(application.waiting) == 2)
         await client.close()
-        await until(lambda: budget.used_bytes == 400)
+        await until(lambda: budget.used_bytes == cost)
         for exchange in application.waiting:
             exchange.reply(200, TEXT)
         assert (await other.answer()).status == 200
@@ -127,8 +129,9 @@ async def test_pipelined_small_bodies_are_bounded_by_the_budget() -> None:
         clients = [await here.connect() for _ in range(4)]
         for client in clients:
             await client.send(32 * infer(60_000))
-        await until(lambda: budget.refused_count == 4 * 32 - (1 << 20) // 60_000)
-        assert len(application.waiting) == (1 << 20) // 60_000
+        fit = budget.limit_bytes // (60_000 + REQUEST_OVERHEAD_BYTES)
+        await until(lambda: budget.refused_count == 4 * 32 - fit)
+        assert len(application.waiting) == fit
         assert budget.peak_bytes <= budget.limit_bytes + 60_000
         for exchange in application.waiting:
             exchange.reply(200, TEXT)

@@ -23,7 +23,7 @@ import setproctitle
 
 from backends.api.errors import TritonError
 from deployments.access.contracts import Peer
-from deployments.access.guard import make_guard
+from deployments.access.guard import serving_guard
 from deployments.access.watch import PolicyWatch
 from deployments.captures.making import RunningCaptures, make_captures
 from deployments.contracts.control import ControllerLink
@@ -127,7 +127,7 @@ class Ingress:
         self._fault: TritonError | None = None
         self._tasks = Supervisor("ingress")
         # Read before anything else is there: without its policy a replica serves nobody.
-        self._guard = make_guard(settings.access_policy) if settings.access_policy else None
+        self._guard = serving_guard(settings.access_policy)
         if self._guard is not None:
             PolicyWatch(self._guard).start(self._tasks)
         self._tenants = None if self._guard is None else PolicyTenants.of(self._guard)

@@ -8,7 +8,7 @@ revision of the policy. Routes never ask: they are given a view of the data plan
 (`deployments.data_plane.view`, ADR 17).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -65,6 +65,22 @@ class Peer:
     is_encrypted: bool = False
 
 
+class PendingError(Exception):
+    """Whether credentials are valid is being found out, which takes a moment.
+
+    Args:
+        when_known: Takes what is to be called on the loop once that is known: who asks again in
+            that call learns it, unless the policy has changed meanwhile.
+
+    Attributes:
+        when_known: The same.
+    """
+
+    def __init__(self, when_known: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__("the credentials are being checked")
+        self.when_known = when_known
+
+
 class Rights(Protocol):
     """What one caller may do by one revision of the policy; decisions are remembered.
 
@@ -106,6 +122,7 @@ class Guard(Protocol):
         Raises:
             UnauthenticatedError: There are no valid credentials; the text tells nothing about
                 which part was wrong beyond what the client needs to mend it.
+            PendingError: That takes a moment, and says when to ask again.
         """
 
     def note(self, rights: Rights | None, peer: Peer, what: str, model: str, outcome: str) -> None:

@@ -19,6 +19,8 @@ from backends.api.errors import ResourceExhaustedError, UnauthenticatedError, Un
 from deployments.access.audit import AuditLog
 from deployments.access.contracts import Headers, Peer, Rights
 from deployments.access.counters import AccessCounters
+from deployments.access.key_checks import KeyChecks, at_once
+from deployments.access.key_thread import KeyThread
 from deployments.access.policy import AccessPolicy, Issuer
 from deployments.access.policy_files import LoadedPolicy, load_policy
 from deployments.access.refusals import Method, Reason, RefusedError, text_of
@@ -39,7 +41,11 @@ _BRIEF_FOR_S: Final = 1.0
 
 
 def make_guard(
-    path: str, clock: Callable[[], float] = time.time, *, has_audit: bool = True
+    path: str,
+    clock: Callable[[], float] = time.time,
+    *,
+    has_audit: bool = True,
+    thread: KeyThread | None = None,
 ) -> "PolicyGuard":
     """Return the guard of a policy; `deployments.access.watch.PolicyWatch` keeps it up to date.
 
@@ -47,13 +53,25 @@ def make_guard(
         path: The policy file.
         clock: Wall clock, in seconds.
         has_audit: Whether to write the audit log that the policy asks for.
+        thread: Where credentials are checked; `identify` may tell to wait then.
 
     Raises:
         InvalidArgumentError: One of its files cannot be read or is wrong; the message names it.
     """
     counters = AccessCounters()
     audit = AuditLog(clock, counters) if has_audit else None
-    return PolicyGuard(load_policy(path), clock, counters, audit)
+    return PolicyGuard(load_policy(path), clock, counters, audit, thread)
+
+
+def serving_guard(path: str) -> "PolicyGuard | None":
+    """Return the guard of a process that serves: its loop waits for no check. None without a path.
+
+    Raises:
+        InvalidArgumentError: A file of the policy cannot be read or is wrong; the message names it.
+    """
+    if not path:
+        return None
+    return make_guard(path, thread=KeyThread())
 
 
 class PolicyGuard:
@@ -64,6 +82,7 @@ class PolicyGuard:
         clock: Wall clock, in seconds.
         counters: What is counted.
         audit: The audit log; None if there never is one.
+        thread: Where credentials are checked; None for where they are shown.
 
     Attributes:
         counters: The same.
@@ -77,12 +96,15 @@ class PolicyGuard:
         clock: Callable[[], float],
         counters: AccessCounters | None = None,
         audit: AuditLog | None = None,
+        thread: KeyThread | None = None,
     ) -> None:
         self.counters = counters or AccessCounters()
         self.on_unknown_key: Callable[[str], None] = _ignore
         self._clock = clock
         self._audit = audit
         self._limit = LookLimit()
+        self._thread = thread
+        self._checks = KeyChecks(at_once if thread is None else thread.run)
         # Those that do not come from files, by their source.
         self._fetched: dict[tuple[str, str], SigningKeys] = {}
         self._known: OrderedDict[tuple[str, Method, bytes], PolicyRights] = OrderedDict()
@@ -148,7 +170,12 @@ class PolicyGuard:
         if self._audit is not None:
             self._audit.apply(policy.audit)
         return PolicyState(
-            self.counters.revision, policy, self._loaded.keys, signing_keys, self._limit
+            self.counters.revision,
+            policy,
+            self._loaded.keys,
+            signing_keys,
+            self._limit,
+            self._checks,
         )
 
     def identify(self, headers: Headers, peer: Peer) -> Rights:
@@ -159,6 +186,7 @@ class PolicyGuard:
                 without may do anything.
             UnavailableError: The keys of a token's issuer are not there yet.
             ResourceExhaustedError: Too many unknown keys were sent lately.
+            PendingError: The credentials are being checked.
         """
         try:
             method, value = self._state.finder.find(headers, peer)
@@ -244,7 +272,9 @@ class PolicyGuard:
             self._audit.note(caller, peer.protocol, what, model, outcome, self.revision)
 
     def close(self) -> None:
-        """Write what the audit log still has; waits for the disk."""
+        """Check no further key and write what the audit log still has; waits for the disk."""
+        if self._thread is not None:
+            self._thread.close()
         if self._audit is not None:
             self._audit.close()
 

@@ -4,8 +4,8 @@
 
 A key that `make_key` made is 256 random bits, so that its SHA-256 is as good a secret as any slow
 hash and is found by one look-up. A chosen one, such as the header of a client that cannot be
-changed, is kept as scrypt: each look at an unknown credential costs tens of milliseconds, and the
-guard bounds how many looks it pays for.
+changed, is kept as scrypt: each look at an unknown credential costs tens of milliseconds of a
+thread (`deployments.access.key_checks`), and the guard bounds how many looks it pays for.
 """
 
 import base64

@@ -7,6 +7,7 @@ from typing import Final
 
 from deployments.access.certificates import caller_of_certificate
 from deployments.access.credentials import CredentialFinder
+from deployments.access.key_checks import KeyChecks
 from deployments.access.keys import KeyRing
 from deployments.access.policy import AccessPolicy, Identity, StoredKey
 from deployments.access.refusals import Method, Reason, RefusedError
@@ -55,6 +56,7 @@ class PolicyState:
         keys: All API keys.
         signing_keys: Of issuers whose keys are there.
         limit: Bounds what unknown credentials cost.
+        checks: Checks them against chosen keys.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class PolicyState:
         keys: KeyRing,
         signing_keys: Mapping[str, SigningKeys],
         limit: LookLimit,
+        checks: KeyChecks,
     ) -> None:
         self.revision = revision
         self.policy = policy
@@ -72,6 +75,7 @@ class PolicyState:
         self.finder = CredentialFinder(policy)
         self.tokens = TokenChecker(policy.issuers, signing_keys)
         self._limit = limit
+        self._checks = checks
 
     def caller_of(self, method: Method, value: bytes, now_s: float) -> Caller:
         """Return whom a credential stands for.
@@ -83,6 +87,7 @@ class PolicyState:
 
         Raises:
             RefusedError: It is not valid.
+            PendingError: That is being found out.
         """
         if method is Method.API_KEY:
             return self._of_key(value, now_s)
@@ -111,9 +116,7 @@ class PolicyState:
         count = len(self.keys.chosen)
         if not count or len(value) > _CHOSEN_LIMIT:
             return None
-        if not self._limit.take(count, now_s):
-            raise RefusedError(Reason.LIMITED, Method.API_KEY)
-        return self.keys.find_chosen(value)
+        return self._checks.find(self.keys, value, lambda: self._limit.take(count, now_s))
 
     def _of_user(self, value: bytes) -> Caller:
         uid, gid = map(int, value.split(b":"))

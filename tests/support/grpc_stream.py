@@ -22,7 +22,7 @@ _PREFIX = struct.Struct(">BI")
 def held_message(model: str = "held", request_id: str = "", size: int = 0) -> bytes:
     asked = counted(model, 1, request_id)
     asked.parameters["padding"].string_param = "x" * size
-    return asked.SerializeToString()
+    return bytes(asked.SerializeToString())
 
 
 class Streaming:
@@ -31,7 +31,7 @@ class Streaming:
     def __init__(self, budget: MemoryBudget, headers: Headers = STREAM) -> None:
         self.plane: FakePlane = fake_plane()
         self.client = Client(budget=budget)
-        self.client.grpc.service = GrpcService(self.plane)
+        self.client.grpc.service = GrpcService(self.plane)  # type: ignore[arg-type]
         self.headers = headers
         self.trailers: dict[bytes, bytes] = {}
         self._body = b""

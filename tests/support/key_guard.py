@@ -3,10 +3,11 @@
 """A guard of a few keys that live in the test."""
 
 import math
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 from backends.api.errors import PermissionDeniedError, UnauthenticatedError
-from deployments.access.contracts import Headers, Peer, Rights, Role
+from deployments.access.contracts import Headers, Peer, PendingError, Rights, Role
 from deployments.security.caller import ANONYMOUS, Caller
 
 EVERYTHING = tuple((role, "*") for role in Role)
@@ -42,6 +43,7 @@ class KeyGuard:
         noted: Lines of the audit log: subject, what, model, outcome.
         asked: How often somebody was to be identified.
         is_broken: Whether that fails as it should not.
+        checking: Who waits for credentials to be checked; None while they are known at once.
     """
 
     def __init__(self, public: Grants = ()) -> None:
@@ -50,6 +52,7 @@ class KeyGuard:
         self.noted: list[tuple[str, str, str, str]] = []
         self.asked = 0
         self.is_broken = False
+        self.checking: list[Callable[[], None]] | None = None
         self._public = public
         self._keys: dict[bytes, tuple[Caller, Grants]] = {}
         self._peers: dict[bytes | int, tuple[Caller, Grants]] = {}
@@ -76,10 +79,18 @@ class KeyGuard:
         self.revision += 1
         self._rights.clear()
 
+    def know(self) -> None:
+        """Have all who wait ask again."""
+        waiting, self.checking = self.checking or [], None
+        for ask_again in waiting:
+            ask_again()
+
     def identify(self, headers: Headers, peer: Peer) -> Rights:
         self.asked += 1
         if self.is_broken:
             raise RuntimeError("broken")
+        if self.checking is not None:
+            raise PendingError(self.checking.append)
         shown = next((value for name, value in headers if name.lower() == b"authorization"), None)
         for by_peer in (peer.certificate, peer.uid):
             if shown is None and by_peer in self._peers:

@@ -7,7 +7,7 @@ drives it is a service of the caller's own, over its own view of the plane, whic
 of each message. A stream outlives a policy or a token: a message that comes after the policy has
 changed or the credentials have ended has the caller identified anew, and goes on with the rights it
 then has. What is under way then is answered. A Watch, which sends without being asked, has its
-caller identified anew with each look.
+caller identified anew with each look. Where that takes a moment, the call waits and others go on.
 """
 
 import time
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from backends.api.errors import GRPC_STATUS, TritonError
-from deployments.access.contracts import Guard, Peer, Rights
+from deployments.access.contracts import Guard, Peer, PendingError, Rights
 from deployments.data_plane.callers import (
     Access,
     PerCaller,
@@ -46,6 +46,7 @@ from deployments.security.restrictions import (
 from deployments.settings.forward_pattern import compile_forward_pattern
 
 _RESTRICTED_STATUS: Final = 14
+_UNIMPLEMENTED: Final = 12
 _INDEX: Final = b"RepositoryIndex"
 
 
@@ -129,6 +130,7 @@ class GrpcGate:
         Raises:
             UnauthenticatedError: There are no valid credentials, or none where some are needed.
             PermissionDeniedError: The caller lacks the role.
+            PendingError: The credentials are being checked.
         """
         guard = self._guard
         revision = guard.revision
@@ -206,27 +208,31 @@ class GuardedService:
                 reply.finish(_RESTRICTED_STATUS, text)
                 return None
             try:
-                last = self._last = gate.admit(path, metadata, self._peer)
+                last = self.admit(path, metadata)
             except TritonError as error:
                 reply.finish(GRPC_STATUS[error.code], error.message)
                 return None
+            except PendingError as pending:
+                return GuardedCall(self, path, metadata, reply, pending=pending)
         call = last.service.start(path, metadata, reply)
         if call is None or path not in STREAM_PATHS:
             return call
-        return GuardedStream(self, last, call, reply)
+        return GuardedCall(self, path, metadata, reply, last, call)
 
     def is_valid(self, admission: CallAdmission) -> bool:
         """Whether what was said of a call still holds."""
         gate = self._gate
         return admission.revision == gate.revision and gate.now_s() < admission.until_s
 
-    def admit_again(self, admission: CallAdmission) -> CallAdmission:
-        """Ask the gate once more.
+    def admit(self, path: bytes, metadata: Metadata) -> CallAdmission:
+        """Ask the gate.
 
         Raises:
-            TritonError: The call may not go on.
+            TritonError: The call may not come in, or go on.
+            PendingError: That is being found out.
         """
-        return self._gate.admit(admission.path, admission.metadata, self._peer)
+        self._last = self._gate.admit(path, metadata, self._peer)
+        return self._last
 
     def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
         """Return slab memory for a large message of a call that was let in."""
@@ -235,63 +241,142 @@ class GuardedService:
         return self._gate.slabs.allocate(size_bytes, tensor_offset(first))
 
 
-class GuardedStream:
-    """A call of several messages, each of which its caller must still be allowed to send.
+class GuardedCall:
+    """A call that may go on only while its caller may: one of several messages, or one that waits.
+
+    While the credentials are being checked, what comes waits, as messages count in the memory
+    budget; so does what a Watch would send.
 
     Args:
         service: That of its connection.
-        admission: With which it was opened.
-        call: What takes the messages.
+        path: The method.
+        metadata: The metadata.
         reply: Where the answer goes.
+        admission: With which it was opened; None while that is being found out.
+        call: What takes the messages.
+        pending: Says when that is known.
     """
 
-    __slots__ = ("_admission", "_call", "_has_ended", "_reply", "_service")
+    __slots__ = (
+        "_admission",
+        "_call",
+        "_has_ended",
+        "_is_half_closed",
+        "_metadata",
+        "_path",
+        "_reply",
+        "_service",
+        "_waiting",
+    )
 
     def __init__(
-        self, service: GuardedService, admission: CallAdmission, call: RpcCall, reply: RpcReply
+        self,
+        service: GuardedService,
+        path: bytes,
+        metadata: Metadata,
+        reply: RpcReply,
+        admission: CallAdmission | None = None,
+        call: RpcCall | None = None,
+        pending: PendingError | None = None,
     ) -> None:
         self._service = service
+        self._path = path
+        self._metadata = metadata
+        self._reply = reply
         self._admission = admission
         self._call = call
-        self._reply = reply
         self._has_ended = False
+        self._is_half_closed = False
+        # Messages that wait for the caller to be known; None while it is.
+        self._waiting: list[bytes | memoryview] | None = None
         if isinstance(call, WatchCall):
             # It goes on without messages.
             call.may_go_on = self._may_go_on
+        if pending is not None:
+            self._wait(pending)
 
     def message(self, data: bytes | memoryview) -> None:
         """Take a message, unless the caller may send no more."""
-        if self._has_ended or not self._may_go_on():
-            return
-        self._call.message(data)
+        if self._may_go_on() and self._call is not None:
+            self._call.message(data)
+        elif self._waiting is not None:
+            self._waiting.append(data)
 
     def refuse_message(self, first: bytes | memoryview, details: str) -> bool:
         """Pass a refusal on, unless the caller may send no more."""
-        if self._has_ended or not self._may_go_on():
-            return True
-        return self._call.refuse_message(first, details)
+        if self._may_go_on() and self._call is not None:
+            return self._call.refuse_message(first, details)
+        # Among messages that wait a refusal has no place.
+        return self._has_ended
 
     def half_closed(self) -> None:
         """The client sends no further message."""
-        if not self._has_ended:
+        self._is_half_closed = True
+        if self._waiting is None and not self._has_ended and self._call is not None:
             self._call.half_closed()
 
     def cancelled(self) -> None:
         """The client is gone."""
         if not self._has_ended:
+            self._end()
+
+    def _end(self) -> None:
+        self._has_ended = True
+        self._waiting = None
+        if self._call is not None:
             self._call.cancelled()
 
     def _may_go_on(self) -> bool:
-        service = self._service
-        if service.is_valid(self._admission):
+        if self._waiting is not None or self._has_ended:
+            return False
+        admission, service = self._admission, self._service
+        if admission is not None and service.is_valid(admission):
             return True
         try:
-            self._admission = service.admit_again(self._admission)
+            self._admission = service.admit(self._path, self._metadata)
         except TritonError as error:
-            self._has_ended = True
-            self._call.cancelled()
+            self._end()
             self._reply.finish(GRPC_STATUS[error.code], error.message)
             return False
+        except PendingError as pending:
+            self._wait(pending)
+            return False
+        if self._call is None:
+            return self._begin(self._admission)
         if isinstance(self._call, StreamCall):
             self._call.go_on_with(self._admission.service.context)
         return True
+
+    def _begin(self, admission: CallAdmission) -> bool:
+        """Begin a call whose caller was not known at its head."""
+        self._call = call = admission.service.start(self._path, self._metadata, self._reply)
+        if call is None:
+            self._has_ended = True
+            self._reply.finish(_UNIMPLEMENTED)
+        elif isinstance(call, WatchCall):
+            call.may_go_on = self._may_go_on
+        return call is not None
+
+    def _wait(self, pending: PendingError) -> None:
+        self._waiting = []
+        pending.when_known(self._go_on)
+
+    def _take_waiting(self) -> list[bytes | memoryview]:
+        waiting, self._waiting = self._waiting, None
+        return waiting or []
+
+    def _go_on(self) -> None:
+        """Take what has come while nobody knew whether the caller may go on."""
+        waiting = self._take_waiting()
+        if not self._may_go_on():
+            if self._waiting is not None:
+                # Once more.
+                self._waiting = waiting
+            return
+        for data in waiting:
+            self.message(data)
+        if self._waiting is None and not self._has_ended and self._call is not None:
+            if isinstance(self._call, WatchCall):
+                self._call.resume()
+            if self._is_half_closed:
+                self._call.half_closed()

@@ -27,23 +27,25 @@ class WatchCall:
         reply: Where the changes go.
 
     Attributes:
-        may_go_on: Asked before each look; what answers no has ended the call.
+        may_go_on: Asked before each look; what answers no has ended the call or calls `resume`.
     """
 
-    __slots__ = ("_plane", "_reply", "_timer", "_told", "may_go_on")
+    __slots__ = ("_has_begun", "_plane", "_reply", "_timer", "_told", "may_go_on")
 
     def __init__(self, plane: Plane, reply: RpcReply) -> None:
         self._plane = plane
         self._reply = reply
         self._told = b""
+        self._has_begun = False
         self._timer: asyncio.TimerHandle | None = None
         self.may_go_on: Callable[[], bool] = _always
 
     def message(self, data: bytes | memoryview) -> None:
         """Begin to watch; the service's name plays no part, as in Check."""
-        if self._timer is not None:
+        if self._has_begun:
             self._reply.let_go(len(data))
             return
+        self._has_begun = True
         try:
             parse("Check", data)
         except TritonError as error:
@@ -68,6 +70,13 @@ class WatchCall:
         self.may_go_on = _always
         if self._timer is not None:
             self._timer.cancel()
+
+    def resume(self) -> None:
+        """Look again, if the call has begun: who said no has changed its mind."""
+        if self._has_begun:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._look()
 
     def _look(self) -> None:
         if not self.may_go_on():

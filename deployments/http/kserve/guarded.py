@@ -86,6 +86,7 @@ class HttpGate:
         Raises:
             UnauthenticatedError: There are no valid credentials, or none where some are needed.
             PermissionDeniedError: The caller lacks the role, or the header of a restricted API.
+            PendingError: The credentials are being checked.
         """
         need = self._need_of(head)
         header = self._restricted.missing(need.category, head.headers)

@@ -11,7 +11,7 @@ of this machine, keeps what was said of its last head for itself alone.
 import logging
 
 from backends.api.errors import InternalError, TritonError
-from deployments.access.contracts import Peer
+from deployments.access.contracts import Peer, PendingError
 from deployments.access.peers import is_nameless
 from deployments.http.server.head import HttpHead
 from deployments.http.server.host import Admission, Gate, HttpApplication
@@ -40,8 +40,10 @@ class Entrance:
         self._last: object = None
         self.application: HttpApplication | None = None
 
-    def refusal(self, head: HttpHead, tick: int) -> TritonError | None:
+    def refusal(self, head: HttpHead, tick: int) -> TritonError | PendingError | None:
         """Return why a request may not come in; None when it may, and `application` answers it.
+
+        Or return that its gate is finding that out.
 
         Args:
             head: Request line and headers.
@@ -61,7 +63,7 @@ class Entrance:
             return None
         try:
             admission = gate.admit(head, self._peer, tick)
-        except TritonError as error:
+        except (TritonError, PendingError) as error:
             return error
         except Exception:
             logger.exception("failed to decide about %s %s", head.method, head.url)

@@ -126,6 +126,7 @@ class Gate(Protocol):
 
         Raises:
             TritonError: The request is refused.
+            PendingError: That is being found out.
         """
 
 

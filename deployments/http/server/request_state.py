@@ -11,6 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from backends.api.errors import TritonError
+from deployments.access.contracts import PendingError
 from deployments.http.server.answer_queue import AnswerQueue
 from deployments.http.server.entrance import Entrance
 from deployments.http.server.exchange import HttpExchange
@@ -22,6 +24,7 @@ from deployments.http.server.host import (
     claim_body,
     over_budget,
 )
+from deployments.http.server.pending_entry import PendingEntry
 
 LARGE_BODY_BYTES: Final = 1 << 16
 
@@ -105,22 +108,48 @@ class RequestState:
         self._rest = rest
 
     def _enters(self, entrance: Entrance, exchange: HttpExchange) -> bool:
-        """Ask the gate about a request whose head is complete; False when it is refused.
-
-        A small body is received all the same, and dropped, so that the connection can go on.
-        """
+        """Ask the gate about a request whose head is complete; False when it is refused."""
         refused = entrance.refusal(exchange.head, self._host.tick)
         if refused is None:
             self._application = entrance.application or self._host.application
             return True
+        if isinstance(refused, PendingError):
+            self._enter_later(entrance, exchange, refused)
+            return True
+        self._turn_away(exchange, refused)
+        return False
+
+    def _enter_later(
+        self, entrance: Entrance, exchange: HttpExchange, pending: PendingError
+    ) -> None:
+        """Receive a request whose gate is to be asked again."""
+        entry = self._application = PendingEntry()
+
+        def ask_again() -> None:
+            if exchange.is_answered:
+                return
+            refused = entrance.refusal(exchange.head, self._host.tick)
+            if refused is None:
+                entry.admit(exchange, entrance.application or self._host.application)
+            elif isinstance(refused, PendingError):
+                refused.when_known(ask_again)
+            elif self.exchange is exchange:
+                self._turn_away(exchange, refused)
+            else:
+                exchange.fail(refused)
+
+        pending.when_known(ask_again)
+
+    def _turn_away(self, exchange: HttpExchange, refused: TritonError) -> None:
+        """Refuse the request that is being received.
+
+        A small body is received all the same, and dropped, so that the connection can go on.
+        """
         head = exchange.head
         is_framed = not (head.transfer_encoding or head.expect) and exchange.keep_alive
-        if is_framed and head.body_bytes <= LARGE_BODY_BYTES:
-            exchange.fail(refused)
-        else:
+        if not is_framed or head.body_bytes > LARGE_BODY_BYTES:
             self._cut_short(exchange)
-            exchange.fail(refused)
-        return False
+        exchange.fail(refused)
 
     def _bound_overhead(self, nbytes: int) -> None:
         """Bound what reads that held nothing else add to a head, a chunk extension or a trailer."""

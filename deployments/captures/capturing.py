@@ -65,7 +65,10 @@ class Captures:
         arm: str = "",
         tenant: str = "",
     ) -> Observer | None:
-        """Return what captures a request; None unless it is one of those that are captured.
+        """Return what captures a request, or watches whether it counts; None if nothing is to.
+
+        A rule's fraction is one of the requests that end as the rule wants it. Others are taken
+        back when they end, so that they neither use the fraction up nor take wanted ones' turns.
 
         Args:
             model: Name of the model that answers.
@@ -76,12 +79,33 @@ class Captures:
             tenant: Whom the request counts for.
         """
         rule = self._rules.rule_of(model)
-        if rule is None or not self._sampler.takes(model, rule.fraction):
+        if rule is None:
             return None
+        if not self._sampler.takes(model, rule.fraction):
+            return None if rule.outcomes is Outcomes.ALL else _Passed(self, model, rule)
         record = CaptureRecord(self._make_id(), self._now_s(), model, version, digest, arm, tenant)
         if Part.REQUEST in rule.parts:
             record.keep_request(request, rule.redaction, self.limits)
         return _Captured(self, record, rule, self.clock_ns())
+
+    def take_back(self, model: str, rule: CaptureRule, *, was_taken: bool) -> None:
+        """Have a request not count in its rule's fraction."""
+        self._sampler.take_back(model, rule.fraction, was_taken=was_taken)
+
+
+class _Passed(Observer):
+    """Sees whether a request that is not captured ends as its rule wants it."""
+
+    __slots__ = ("_captures", "_model", "_rule")
+
+    def __init__(self, captures: Captures, model: str, rule: CaptureRule) -> None:
+        self._captures = captures
+        self._model = model
+        self._rule = rule
+
+    def ended(self, error: TritonError | None, *, is_refusal: bool) -> None:
+        if not _is_wanted(self._rule, error):
+            self._captures.take_back(self._model, self._rule, was_taken=False)
 
 
 class _Captured(Observer):
@@ -104,10 +128,15 @@ class _Captured(Observer):
 
     def ended(self, error: TritonError | None, *, is_refusal: bool) -> None:
         rule, record, captures = self._rule, self._record, self._captures
-        if rule.outcomes is (Outcomes.ANSWERED if error is not None else Outcomes.FAILED):
+        if not _is_wanted(rule, error):
+            captures.take_back(record.model, rule, was_taken=True)
             return
         record.latency_us = (captures.clock_ns() - self._began_ns) // _NS_PER_US
         if error is not None:
             record.outcome = error.code
             record.message = "" if rule.redaction.hides_values else error.message
         captures.queue.offer(record)
+
+
+def _is_wanted(rule: CaptureRule, error: TritonError | None) -> bool:
+    return rule.outcomes is not (Outcomes.ANSWERED if error is not None else Outcomes.FAILED)

@@ -24,3 +24,7 @@ class EvenSampler:
             return False
         self._due[model] = due - 1
         return True
+
+    def take_back(self, model: str, fraction: float, *, was_taken: bool) -> None:
+        """Have a request not count after all; the next ones are sampled as if it had not come."""
+        self._due[model] = self._due.get(model, self._phase) - fraction + was_taken

@@ -93,6 +93,30 @@ def test_outcomes_choose_what_is_kept(outcomes: str, kept: list[str]) -> None:
     assert [each.outcome for each in queue.records] == kept
 
 
+@pytest.mark.parametrize("fraction", [0.5, 0.1])
+@pytest.mark.parametrize("is_refused", [True, False])
+@pytest.mark.parametrize(("outcomes", "wanted"), [("answered", "ok"), ("failed", "Unavailable")])
+def test_a_fraction_is_one_of_the_requests_that_end_as_wanted(
+    outcomes: str, wanted: str, *, fraction: float, is_refused: bool
+) -> None:
+    queue = Queue()
+    captures = _captures(queue, Clock(), outcomes=outcomes, fraction=fraction)
+    under_way: list[Observer] = []
+    for number in range(1000):
+        observer = captures.watch("m", "2", _request())
+        # Each second one is answered; some are under way together.
+        if observer is not None and number % 2:
+            observer.ended(UnavailableError("no"), is_refusal=is_refused)
+        elif observer is not None:
+            under_way.append(observer)
+        if number % 10 == 9:
+            for each in under_way:
+                each.ended(None, is_refusal=False)
+            under_way.clear()
+    assert {each.outcome for each in queue.records} == {wanted}
+    assert abs(len(queue.records) - 500 * fraction) <= 5
+
+
 def test_halves_that_are_not_wanted_are_not_kept() -> None:
     queue = Queue()
     _answer(_watched(_captures(queue, Clock(), parts=["response"])))

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from backends.api.model_config import ModelConfig, SequenceBatching
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient, LaneInflight
+from deployments.routing.adoption_states import AdoptionEvent
 from deployments.routing.node_routes import NodeRoutes
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
@@ -82,6 +83,7 @@ async def test_a_request_is_sent_by_a_look_at_a_few_nodes_of_many() -> None:
         link = Link(endpoint_of(number), pool, is_local=not number)
         # The own one is not worth a wait there.
         link.lane = lane = Lane(link.endpoint, 1 if number else 50)
+        link.move(AdoptionEvent.CONNECTED)
         lanes.append(lane)
         pool.links.append(link)
     routes: Any = NodeRoutes(pool, "node 0", lambda *_: None, lambda _: None, lambda _: None)
@@ -103,6 +105,7 @@ async def test_a_request_is_sent_where_it_can_be_though_most_nodes_are_away() ->
         pool.links.append(Link(endpoint_of(number), pool, is_local=False))
     link = pool.links[NODES // 2]
     link.lane = lane = Lane(link.endpoint)
+    link.move(AdoptionEvent.CONNECTED)
     routes = NodeRoutes(pool, "own", lambda *_: None, lambda _: None, lambda _: None)
     routes.refresh(pool.links)
     assert routes.send(first := routed_for(pool))

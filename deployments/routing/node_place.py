@@ -17,7 +17,6 @@ from deployments.pool_queue.messages import Lease, Load
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.pool_queue.ticket_queue import TicketQueue
-from deployments.routing.adoption_states import AdoptionState
 from deployments.routing.node_view import NodeView
 from deployments.routing.pool import Link
 from deployments.routing.routed_request import RoutedRequest

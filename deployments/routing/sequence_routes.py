@@ -189,7 +189,9 @@ class SequenceRoutes:
         elif lane is None and not (route.is_queued and self._has_instances_beside(link)):
             inflight.fail(_ended(inflight, link))
         elif link.is_cut_off:
-            runs = f"sequence {inflight.correlation_id} of model '{inflight.request.model_name}' runs"
+            runs = (
+                f"sequence {inflight.correlation_id} of model '{inflight.request.model_name}' runs"
+            )
             inflight.fail(cut_off(runs, link))
         else:
             # Also where it is the last request: the sequence goes on until that is there.

@@ -186,7 +186,10 @@ async def adopted_by_others(config: ModelConfig) -> AsyncIterator[tuple[Node, Ro
         router = Router(node.node_id, SECRET, SlabPool(1 << 20))
         node.routers.append(router)
         node.publish()
-        await until(lambda: len(router.find("m").pool.lanes) == 2)
+        pool = router.find("m").pool
+        await until(lambda: len(pool.lanes) == 2)
+        # Its lanes have opened before they have told.
+        await until(lambda: not any(link.is_on_its_own for link in pool.links))
         yield node, router
         await node.end(router)
 

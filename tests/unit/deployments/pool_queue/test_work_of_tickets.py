@@ -3,7 +3,6 @@
 """What a router does with tickets takes as many steps as there are tickets that it concerns."""
 
 from dataclasses import replace
-from typing import Any, NoReturn
 
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_START
@@ -14,21 +13,10 @@ from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.waiting_ticket import WaitingTicket
 from deployments.scheduling.holds import NO_HOLDS
 from tests.support.lane_rig import until
+from tests.support.not_walked import NotWalked
 from tests.support.ticket_rig import CONFIG, EPOCH, Request, TicketRig
 
 OTHERS = 10_000
-
-
-class NotWalked(dict[Any, Any]):
-    """Tickets of a lane, each of which can be found, and none of which is visited."""
-
-    def _walk(self) -> NoReturn:
-        raise AssertionError("all tickets of the lane are walked")
-
-    __iter__ = _walk
-    items = _walk
-    keys = _walk
-    values = _walk
 
 
 class Looked(Request):

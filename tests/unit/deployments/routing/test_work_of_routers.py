@@ -18,23 +18,12 @@ from tests.support import virtual_time
 from tests.support.cluster_of_instances import request
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import SECRET, Sink, until
+from tests.support.not_walked import NotWalked
 from tests.support.pool_node import node_of
 from tests.support.pool_rig import PooledInstance
 
 NODES = 500
 SEQUENCES = ModelConfig("m", max_batch_size=4, sequence_batching=SequenceBatching())
-
-
-class NotWalked(dict[Any, Any]):
-    """Things each of which can be found, and none of which is visited."""
-
-    def _walk(self) -> NoReturn:
-        raise AssertionError("all are walked")
-
-    __iter__ = _walk
-    items = _walk
-    keys = _walk
-    values = _walk
 
 
 class CountedPlaces(list[Any]):

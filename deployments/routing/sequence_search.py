@@ -79,10 +79,10 @@ async def search(
         else:
             adopted.append(link)
             is_sure &= queue is not None and link.lane is not None
-    knowing, known = await asyncio.gather(
-        _knowing(correlation_id, alone),
-        asyncio.gather(*(queue.knows(correlation_id) for queue in by_queue)),
-    )
+    # Both at once. Not by one `gather` of two kinds, of which mypyc believes that it gives a tuple.
+    asked = asyncio.gather(*(queue.knows(correlation_id) for queue in by_queue))
+    knowing = await _knowing(correlation_id, alone)
+    known = await asked
     said = [Said("instances", alone, bool(knowing))] if alone else []
     for there, is_known in zip(by_queue.values(), known, strict=True):
         said.append(Said("queue", there, is_known))

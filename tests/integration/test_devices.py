@@ -47,7 +47,10 @@ class TritonPythonModel:
         seen = {"visible": VISIBLE, "device_id": args["model_instance_device_id"]}
         name = f"{args['model_name']} {args['model_instance_name']}"
         folder = Path(os.environ["SEEN_BY_MODELS"])
-        (folder / f"{name} {os.getpid()}").write_text(json.dumps(seen))
+        # Renamed when it is whole: tests read while models start.
+        written = folder / f".{os.getpid()}"
+        written.write_text(json.dumps(seen))
+        written.rename(folder / f"{name} {os.getpid()}")
 
     def execute(self, requests):
         raise NotImplementedError

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.lane.batches import Done, Forget
+from deployments.lane.client import LaneClient
 from deployments.pool_queue.given_batches import GivenBatches
 from deployments.pool_queue.messages import Grant, Missing
 from deployments.scheduling.pool_queue import Batch
@@ -14,7 +15,9 @@ from deployments.scheduling.scheduler import Decision
 EPOCH = 7
 
 
-class Instance:
+class Instance(LaneClient):
+    """The holder's lane to an instance: notes what it is told; there is no connection."""
+
     def __init__(self):
         self.parts = []
         self.forgotten = []

@@ -4,6 +4,7 @@
 
 import pytest
 
+from deployments.lane.client import LaneClient
 from deployments.pool_queue.leases import UNUSED_NS, Leases
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import NO_HOLDS
@@ -20,7 +21,9 @@ class Router:
         self.leases.append((lease.number, lease.instance))
 
 
-class Lane:
+class Lane(LaneClient):
+    """Notes what it is told; there is no connection."""
+
     def __init__(self):
         self.forgotten = []
 

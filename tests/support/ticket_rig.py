@@ -75,9 +75,8 @@ class Request(OwnRequest):
 class InstanceLane:
     """Notes the cancels of what was sent."""
 
-    draining = False
-
     def __init__(self) -> None:
+        self.draining = False
         self.cancels: list[LaneInflight] = []
 
     def send_cancel(self, inflight: LaneInflight) -> None:

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a batch is to its instance and to the routers that have a part of it."""
 
-from dataclasses import dataclass, field
-
-from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from backends.api.request import SEQUENCE_END, SEQUENCE_START, InferenceRequest
 from deployments.lane.batches import Done, Forget
 from deployments.lane.client import LaneClient
+from deployments.pool_queue import messages
+from deployments.pool_queue.foreign_ticket import ForeignTicket
 from deployments.pool_queue.given_batches import GivenBatches
 from deployments.pool_queue.messages import Grant, Missing
+from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.scheduling.pool_queue import Batch
 from deployments.scheduling.scheduler import Decision
-
-EPOCH = 7
+from tests.support.ticket_rig import CONFIG, EPOCH
 
 
 class Instance(LaneClient):
@@ -37,16 +37,17 @@ class Party:
         self.grants.append((grant, list(tickets)))
 
 
-@dataclass(eq=False)
-class Ticket:
-    party: Party | None = None
-    number: int = 0
-    flags: int = 0
-    correlation_id: int | str = 0
-    enqueue_ns: int = 5
-    is_kept: bool = False
-    avoid: str = ""
-    queue: object = field(default=object())
+def ticket(party=None, number=0, flags=0, correlation_id=0):
+    """A ticket that waits: of another router, or this process's own."""
+    if party is not None:
+        message = messages.Ticket(
+            "model", 1, queued_ns=5, flags=flags, correlation_id=correlation_id
+        )
+        return ForeignTicket(party, number, message, now_ns=5)
+    fields = {"flags": flags, "correlation_id": correlation_id}
+    own = OwnRequest(InferenceRequest("model", **fields), None)
+    TicketMaker(CONFIG, lambda: 5).make(own, object())
+    return own
 
 
 def given(*tickets, slots=(), number=1, batches=None):
@@ -59,8 +60,8 @@ def given(*tickets, slots=(), number=1, batches=None):
 
 
 def test_each_router_is_told_its_part_and_the_instance_how_many_there_are():
-    one, other, own = Party(), Party(), Ticket()
-    tickets = [Ticket(one, 11), own, Ticket(other, 21), Ticket(one, 12)]
+    one, other, own = Party(), Party(), ticket()
+    tickets = [ticket(one, 11), own, ticket(other, 21), ticket(one, 12)]
     batches, parties = given(*tickets)
     assert parties == [one, other]
     ((part, sent),) = batches.lanes["a"].parts
@@ -73,9 +74,9 @@ def test_each_router_is_told_its_part_and_the_instance_how_many_there_are():
 def test_the_instance_hears_which_sequences_other_routers_begin_and_end():
     one = Party()
     batches, _ = given(
-        Ticket(one, 1, SEQUENCE_START, 7),
-        Ticket(one, 2, SEQUENCE_END, 8),
-        Ticket(None, 0, SEQUENCE_START, 9),
+        ticket(one, 1, SEQUENCE_START, 7),
+        ticket(one, 2, SEQUENCE_END, 8),
+        ticket(None, 0, SEQUENCE_START, 9),
         slots=(4, 5, 6),
     )
     ((part, _),) = batches.lanes["a"].parts
@@ -85,7 +86,7 @@ def test_the_instance_hears_which_sequences_other_routers_begin_and_end():
 
 def test_a_router_whose_part_will_not_come_is_not_waited_for():
     one, other = Party(), Party()
-    tickets = [Ticket(one, 1), Ticket(other, 2), Ticket(other, 3)]
+    tickets = [ticket(one, 1), ticket(other, 2), ticket(other, 3)]
     batches, _ = given(*tickets)
     instance = batches.lanes["a"]
     for wrong in (
@@ -102,20 +103,20 @@ def test_a_router_whose_part_will_not_come_is_not_waited_for():
 
 def test_of_a_router_that_is_gone_nothing_is_waited_for_and_of_others_all():
     one, other = Party(), Party()
-    batches, _ = given(Ticket(one, 1), Ticket(other, 2))
-    given(Ticket(other, 3), number=2, batches=batches)
-    given(Ticket(), number=3, batches=batches)
+    batches, _ = given(ticket(one, 1), ticket(other, 2))
+    given(ticket(other, 3), number=2, batches=batches)
+    given(ticket(), number=3, batches=batches)
     batches.party_lost(one)
     assert batches.lanes["a"].forgotten == [Forget(EPOCH, 1, 1, 1)]
 
 
 def test_requests_that_are_executed_again_stay_at_their_instance():
-    tickets = [Ticket(), Ticket(), Ticket()]
+    tickets = [ticket(), ticket(), ticket()]
     batches, _ = given(*tickets, slots=(4, 5, 6))
     assert list(batches.done("a", Done(EPOCH, 1, rescheduled=[5]))) == [1]
     assert [batches.is_kept(each) for each in tickets] == [False, True, False]
     assert [each.is_kept for each in tickets] == [False, True, False]
-    fresh = Ticket()
+    fresh = ticket()
     given(tickets[1], fresh, slots=(5, 4), number=2, batches=batches)
     part, sent = batches.lanes["a"].parts[1]
     assert (part.kept, part.slots, part.total_count, sent) == ([5], [4], 1, [fresh])
@@ -124,14 +125,14 @@ def test_requests_that_are_executed_again_stay_at_their_instance():
 
 
 def test_the_end_of_a_batch_nobody_knows_is_nothing():
-    batches, _ = given(Ticket(), slots=(0,))
+    batches, _ = given(ticket(), slots=(0,))
     assert batches.done("a", Done(EPOCH, 9, rescheduled=[0])) == ()
     assert batches.done("a", Done(EPOCH, 1)) == ()
 
 
 def test_a_router_hears_the_correlation_id_that_its_request_was_given_once():
     one = Party()
-    nameless, named = Ticket(one, 1, correlation_id=70), Ticket(one, 2, correlation_id=71)
+    nameless, named = ticket(one, 1, correlation_id=70), ticket(one, 2, correlation_id=71)
     batches = GivenBatches(EPOCH)
     batches.join("a", Instance())
     batches.came_nameless(nameless)
@@ -141,7 +142,7 @@ def test_a_router_hears_the_correlation_id_that_its_request_was_given_once():
 
 
 def test_an_instance_leaves_once():
-    batches, _ = given(Ticket())
+    batches, _ = given(ticket())
     assert batches.leave("a")
     assert not batches.leave("a")
     assert batches.missing(Party(), Missing("m", 1, EPOCH, 1, "a")) == ()

@@ -13,6 +13,8 @@ from tests.support.certificates import make_certificates
 from tests.support.lane_rig import until
 from tests.unit.deployments.lane.test_lane_tls import _tls
 
+MOST = listener_module._MAX_PENDING_COUNT
+
 
 class End(asyncio.Protocol):
     made = 0
@@ -35,9 +37,8 @@ async def connected(address):
     return sock
 
 
-def test_a_bounded_number_of_handshakes_is_under_way(run, tmp_path, monkeypatch):
+def test_a_bounded_number_of_handshakes_is_under_way(run, tmp_path):
     make_certificates(tmp_path)
-    monkeypatch.setattr(listener_module, "_MAX_PENDING_COUNT", 2)
 
     async def main():
         loop = asyncio.get_running_loop()
@@ -45,14 +46,14 @@ def test_a_bounded_number_of_handshakes_is_under_way(run, tmp_path, monkeypatch)
         address = sock.getsockname()
         listening = Listener(sock, End, _tls(tmp_path).server)
         with contextlib.closing(listening), contextlib.ExitStack() as open_:
-            silent = [open_.enter_context(await connected(address)) for _ in range(2)]
-            await until(lambda: listening._pending_count == 2)
+            silent = [open_.enter_context(await connected(address)) for _ in range(MOST)]
+            await until(lambda: listening._pending_count == MOST)
             refused = open_.enter_context(await connected(address))
             assert await loop.sock_recv(refused, 1) == b""
             silent[0].close()
-            await until(lambda: listening._pending_count == 1)
+            await until(lambda: listening._pending_count == MOST - 1)
             open_.enter_context(await connected(address))
-            await until(lambda: listening._pending_count == 2)
+            await until(lambda: listening._pending_count == MOST)
 
     run(main)
 

@@ -9,6 +9,7 @@ import pytest
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.api.request import SEQUENCE_START, InferenceRequest
+from deployments.routing.pool import LinkPool
 from deployments.routing.routed_request import RoutedRequest
 from tests.support.cluster_of_instances import Instance, Routed, request
 from tests.support.lane_rig import Sink, echo, until
@@ -169,7 +170,7 @@ def test_what_goes_on_in_a_requests_place_has_crashed_what_that_has() -> None:
         def respond(self, response: object, *, final: bool) -> None: ...
         def fail(self, error: TritonError, *, final: bool = True) -> None: ...
 
-    routed = RoutedRequest(lambda _: None, None, InferenceRequest("m"), Nobody())  # type: ignore[arg-type]
+    routed = RoutedRequest(lambda _: None, LinkPool(), InferenceRequest("m"), Nobody())
     routed.crashed = routed.lost_at = "m/1#0"
     successor = routed.moved()
     assert (successor.crashed, successor.lost_at) == ("m/1#0", "m/1#0")

@@ -37,7 +37,9 @@ from deployments.grpc.kserve.service import (
     category_of,
 )
 from deployments.grpc.kserve.stream_infer import StreamCall
+from deployments.grpc.rpc.inbox import Refusal
 from deployments.grpc.rpc.service import Metadata, RpcCall, RpcReply
+from deployments.grpc.rpc.status import RESOURCE_EXHAUSTED
 from deployments.security.restrictions import (
     RESTRICTED_PREFIX,
     RestrictedRoutes,
@@ -288,7 +290,7 @@ class GuardedCall:
         self._has_ended = False
         self._is_half_closed = False
         # Messages that wait for the caller to be known; None while it is.
-        self._waiting: list[bytes | memoryview] | None = None
+        self._waiting: list[bytes | memoryview | Refusal] | None = None
         if isinstance(call, WatchCall):
             # It goes on without messages.
             call.may_go_on = self._may_go_on
@@ -306,8 +308,14 @@ class GuardedCall:
         """Pass a refusal on, unless the caller may send no more."""
         if self._may_go_on() and self._call is not None:
             return self._call.refuse_message(first, details)
-        # Among messages that wait a refusal has no place.
-        return self._has_ended
+        if self._waiting is None:
+            return self._has_ended
+        if self._path not in STREAM_PATHS:
+            return False
+        # Its place is all that it takes.
+        self._reply.hold(0)
+        self._waiting.append(Refusal(first, details))
+        return True
 
     def half_closed(self) -> None:
         """The client sends no further message."""
@@ -361,7 +369,7 @@ class GuardedCall:
         self._waiting = []
         pending.when_known(self._go_on)
 
-    def _take_waiting(self) -> list[bytes | memoryview]:
+    def _take_waiting(self) -> list[bytes | memoryview | Refusal]:
         waiting, self._waiting = self._waiting, None
         return waiting or []
 
@@ -373,10 +381,19 @@ class GuardedCall:
                 # Once more.
                 self._waiting = waiting
             return
-        for data in waiting:
-            self.message(data)
+        for each in waiting:
+            if isinstance(each, Refusal):
+                self._refuse_waiting(each)
+            else:
+                self.message(each)
         if self._waiting is None and not self._has_ended and self._call is not None:
             if isinstance(self._call, WatchCall):
                 self._call.resume()
             if self._is_half_closed:
                 self._call.half_closed()
+
+    def _refuse_waiting(self, refusal: Refusal) -> None:
+        self._reply.let_go(0)
+        if not self.refuse_message(refusal.first, refusal.details):
+            self._end()
+            self._reply.finish(RESOURCE_EXHAUSTED, refusal.details)

@@ -6,7 +6,6 @@ import logging
 import struct
 from typing import Final, Protocol
 
-from deployments.grpc.rpc.compression import MessageCoding
 from deployments.grpc.rpc.deadlines import Deadlines
 from deployments.grpc.rpc.inbox import Inbox, InboxHost
 from deployments.grpc.rpc.inflation import MessageError
@@ -351,50 +350,6 @@ class GrpcCall:
             self.abort(RESOURCE_EXHAUSTED, out.account.explain("the answer"))
             return False
         return True
-
-
-class CompressingCall(GrpcCall):
-    """A call whose response messages are compressed.
-
-    Args:
-        connection: The connection.
-        stream: The stream of the call.
-        path: The method.
-        coding: How.
-    """
-
-    __slots__ = ("_coding",)
-
-    def __init__(
-        self, connection: CallHost, stream: Stream, path: bytes, coding: MessageCoding
-    ) -> None:
-        super().__init__(connection, stream, path)
-        self._coding = coding
-
-    def send(self, message: bytes | list[Buffer]) -> None:
-        """Send one response message."""
-        if not self.done:
-            self._send_coded(message)
-            self._connection.wake()
-
-    def complete(self, message: bytes | list[Buffer]) -> None:
-        """Send the only response message and status OK."""
-        if self.done:
-            return
-        self._give_back()
-        if self._send_coded(message):
-            self._end_well()
-
-    def _send_coded(self, message: bytes | list[Buffer]) -> bool:
-        coding = self._coding
-        if not self._started:
-            self._started = True
-            block = coding.response_headers
-            out = self._connection.h2.out
-            out.write(frames.frame(frames.HEADERS, frames.END_HEADERS, self.stream.id, block))
-        parts = message if isinstance(message, list) else [message]
-        coded = coding.encode(parts, message_bytes(parts))
-        return self._send(message) if coded is None else self._send(b"".join(coded), flag=1)
 
 
 def _whole_answer(stream_id: int, message: bytes, size: int) -> bytes:

@@ -9,7 +9,8 @@ output outside of a read, and takes it.
 import logging
 from collections.abc import Callable
 
-from deployments.grpc.rpc.call import CompressingCall, GrpcCall
+from deployments.grpc.rpc.call import GrpcCall
+from deployments.grpc.rpc.compressing_call import CompressingCall
 from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.rpc.deadlines import Deadlines
 from deployments.grpc.rpc.inbox import Offload

@@ -4,6 +4,7 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
@@ -18,6 +19,7 @@ from deployments.supervision.memory_budget import MemoryBudget
 from tests.support import virtual_time
 from tests.support.grpc_plane import FakePlane, fake_plane
 from tests.support.grpc_service import RecordedReply, counted, infer_request, rpc_path
+from tests.support.grpc_stream import MB, STREAM, Streaming
 from tests.support.http2_peer import Client, call, request
 from tests.support.key_guard import EVERYTHING, UNKNOWN_CREDENTIALS, KeyGuard
 
@@ -196,3 +198,58 @@ def test_what_waits_for_its_credentials_is_in_the_memory_budget(
     assert len(plane.jobs) == 1
     client.grpc.lost()
     assert client.budget.used_bytes == 0
+
+
+def asking(guard: KeyGuard, limit_bytes: int, *headers: tuple[bytes, bytes]) -> Streaming:
+    """Begin a stream whose caller is not known yet."""
+    stream = Streaming(MemoryBudget(limit_bytes), [*STREAM, *GOOD, *headers])
+    gate = make_grpc_gate(stream.plane, Access(guard))
+    stream.client.grpc.service = gate.service_for(Peer("grpc"))
+    stream.begin()
+    return stream
+
+
+@pytest.mark.parametrize("is_known_at_its_head", [True, False])
+def test_a_message_over_the_budget_costs_its_stream_one_request_while_credentials_are_checked(
+    guard: KeyGuard, *, is_known_at_its_head: bool
+) -> None:
+    stream = asking(guard, 100_000)
+    if is_known_at_its_head:
+        guard.know()
+        guard.grant("another")
+        guard.checking = []
+    for number, size in (("1", 0), ("2", 200_000), ("3", 0)):
+        stream.ask(number, size)
+    assert (stream.answers(), stream.plane.jobs) == ([], [])
+    guard.know()
+    assert [job.request.id for job in stream.plane.jobs] == ["1", "3"]
+    for job in stream.plane.jobs:
+        job.respond(OUT=np.array([1], np.int32))
+    first, second, third = stream.answers()
+    assert (first, third) == (("1", ""), ("3", ""))
+    assert second[0] == "2"
+    assert "Server is too busy" in second[1]
+    assert stream.client.budget.used_bytes == 0
+
+
+def test_a_refusal_that_waited_ends_a_stream_whose_client_asks_for_a_status(
+    guard: KeyGuard,
+) -> None:
+    stream = asking(guard, 100_000, (b"triton_grpc_error", b"true"))
+    stream.ask("1", 200_000)
+    guard.know()
+    assert stream.answers() == []
+    assert int(stream.trailers[b"grpc-status"]) == RESOURCE_EXHAUSTED
+    assert stream.client.budget.used_bytes == 0
+
+
+def test_refusals_that_wait_for_credentials_are_bounded(guard: KeyGuard) -> None:
+    stream = asking(guard, MB)
+    stream.ask("1", MB - 64_000)
+    for number in range(500):
+        stream.ask(str(number), 70_000)
+        if stream.client.h2.streams == {}:
+            break
+        assert stream.client.budget.used_bytes <= MB + (MB >> 6) + 2 * MESSAGE_OVERHEAD_BYTES
+    assert 0 < number < 499
+    assert stream.client.budget.used_bytes == 0

@@ -222,7 +222,7 @@ integration-half-%:
 
 # What the servers of the last run of integration tests took to start and end, by module. Starts are
 # most of that run: it fails with more of them than these.
-MOST_STARTS ?= 21
+MOST_STARTS ?= 20
 test-times: $(VENV)/.installed-test
 	$(BIN)/python -m tests.support.start_times --most $(MOST_STARTS)
 

@@ -225,17 +225,3 @@ def test_a_driver_that_is_killed_leaves_no_process(forking: Forking) -> None:
     forking.server.wait(10)
     _, alive = psutil.wait_procs(forking.seen, timeout=30)
     assert not alive, alive
-
-
-def test_without_a_fork_server_every_process_is_started(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    repository = tmp_path_factory.mktemp("plain")
-    write_add_sub(repository, "add_sub")
-    server = RunningServer(repository, "--no-fork-server")
-    plain = Forking(server, repository)
-    plain.infer("add_sub")
-    assert plain.fork_server() is None
-    (instance,) = server.processes("ray::add_sub/1#")
-    assert title(instance.parent()).split()[0].endswith("/raylet")
-    assert server.terminate() == 0

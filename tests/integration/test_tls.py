@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""One server with mutual TLS on gRPC and metrics and TLS on HTTP, and stock clients."""
+"""One server with mutual TLS on gRPC and metrics and TLS on HTTP, and stock clients.
+
+It has no fork server, which no other one of these tests is without.
+"""
 
 import asyncio
 import ssl
@@ -18,6 +21,7 @@ import tritonclient.http.aio as triton_http_aio
 from tritonclient.utils import InferenceServerException
 
 from tests.integration.conftest import write_add_sub
+from tests.integration.test_fork_server import FORK_SERVER, title
 from tests.support.certificates import Certificates
 from tests.support.clients import add_sub_inputs, check_add_sub
 from tests.support.server import ROOT, RunningServer
@@ -30,7 +34,7 @@ def secured(
     repository = tmp_path_factory.mktemp("models")
     write_add_sub(repository, "add_sub")
     mutual = (*pems.flags("grpc", mutual=True), *pems.flags("metrics", mutual=True))
-    server = RunningServer(repository, *mutual, *pems.flags("http"))
+    server = RunningServer(repository, "--no-fork-server", *mutual, *pems.flags("http"))
     yield server
     assert server.terminate() == 0
     # What the files hold is nobody's to read.
@@ -113,6 +117,12 @@ def test_metrics_are_told_to_clients_with_a_certificate(
     context.load_cert_chain(*pems.client)
     with urllib.request.urlopen(url, timeout=20, context=context) as answer:
         assert b"nv_inference_request_success" in answer.read()
+
+
+def test_without_a_fork_server_every_process_is_started(secured: RunningServer) -> None:
+    assert not any(title(each).startswith(FORK_SERVER) for each in secured.tree())
+    (instance,) = secured.processes("ray::add_sub/1#")
+    assert title(instance.parent()).split()[0].endswith("/raylet")
 
 
 def test_a_file_that_cannot_be_used_stops_the_start(pems: Certificates, tmp_path: Path) -> None:

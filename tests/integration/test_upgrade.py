@@ -141,7 +141,7 @@ def test_a_release_whose_instances_do_not_start_leaves_the_old_ones_serving(
     bad = CodeFolder(tmp_path / "bad", "1.1")
     bad.change(
         "deployments/instance/actor.py",
-        r"        logging\.basicConfig\(level=spec\.log_level\)\n",
+        r"        become_plain\(spec\.log_level\)\n",
         r"        os._exit(1)\n\g<0>",
     )
     server = serve(old, head, write_models(tmp_path / "models"))

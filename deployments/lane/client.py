@@ -4,26 +4,22 @@
 
 import asyncio
 import logging
-import secrets
 import ssl
 from collections.abc import Callable
-from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from backends.api.errors import TritonError, UnavailableError, error_from_code
+from backends.api.errors import UnavailableError, error_from_code
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.contracts.sinks import ResponseSink
-from deployments.lane.calls import PendingCalls
 from deployments.lane.connection import LaneConnection
 from deployments.lane.crash_report import Crash, CrashReport, open_report
-from deployments.lane.dial import dial
+from deployments.lane.dial import dial, open_end
 from deployments.lane.frames import (
     CALL_ERROR,
     CALL_RESULT,
     CANCEL,
-    CREDIT,
     ERROR,
     FLAG_EXTENTS,
     FLAG_FINAL,
@@ -36,7 +32,7 @@ from deployments.lane.frames import (
     Frame,
     FrameError,
 )
-from deployments.lane.handshake import NONCE_BYTES, ClientHandshake
+from deployments.lane.handshake import ClientHandshake
 from deployments.lane.inflight import LaneInflight
 from deployments.lane.messages import (
     DEFAULT_LIMITS,
@@ -58,8 +54,6 @@ __all__ = ["SILENT_PERIODS", "LaneClient", "LaneInflight"]
 
 logger = logging.getLogger(__name__)
 
-_MAX_ID: Final = 0xFFFFFFFF
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LaneClient(PoolClient):
@@ -79,18 +73,15 @@ class LaneClient(PoolClient):
         on_lost: Callable[["LaneClient", list[LaneInflight]], None],
         limits: LaneLimits = DEFAULT_LIMITS,
     ) -> None:
-        handshake = ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES), limits.versions)
         loop = asyncio.get_running_loop()
-        connection = LaneConnection(self, loop, handshake, slabs, limits, offers_slabs=same_node)
-        super().__init__(loop, connection, endpoint)
+        connection = LaneConnection(
+            self, loop, ClientHandshake, secret, slabs, limits, offers_slabs=same_node
+        )
+        super().__init__(loop, connection, endpoint, limits.max_message_bytes)
         self.is_local = same_node
         self._report_lost = on_lost
-        self._last_id = 0
-        self._calls = PendingCalls(self._connection, endpoint.name, limits.max_message_bytes)
         # Until the lane is handed out a loss is an error of `connect`.
-        self._ready: asyncio.Future[None] = loop.create_future()
         self._is_handed_out = False
-        self._lost_reason = ""
         self._closes_when_idle = False
         self._silence = Silence(self._connection)
         self._report: CrashReport | None = None
@@ -136,25 +127,12 @@ class LaneClient(PoolClient):
             on_lost=on_lost,
             limits=limits,
         )
-        try:
-            async with asyncio.timeout(limits.handshake_timeout_s):
-                await dial(endpoint, lane._connection, same_node=same_node, tls=tls)
-                await lane._wait_ready()
-        except BaseException as error:
-            if lane._connection.is_connected:
-                lane._connection.lose("given up")
-                lane._connection.transport.abort()
-            if not isinstance(error, OSError | TimeoutError):
-                raise
-            reason = str(error) or f"no answer within {limits.handshake_timeout_s} s"
-            raise UnavailableError(f"no lane to instance '{endpoint.name}': {reason}") from error
+        end = lane._connection
+        dialling = dial(endpoint, end, same_node=same_node, tls=tls)
+        peer = f"instance '{endpoint.name}'"
+        await open_end(end, dialling, limits.handshake_timeout_s, peer)
         lane._is_handed_out = True
         return lane
-
-    async def _wait_ready(self) -> None:
-        await self._ready
-        if not self.is_open:
-            raise ConnectionError(self._lost_reason)
 
     @property
     def is_open(self) -> bool:
@@ -198,16 +176,6 @@ class LaneClient(PoolClient):
         if self.outstanding == 1 and connection.was_single:
             # One at a time: whoever waits for this has sent nothing that could share its write.
             connection.flush()
-
-    def send_cancel(self, inflight: LaneInflight) -> None:
-        """Tell the instance of a cancel, unless the request has ended; `LaneInflight` calls it."""
-        if self._pending.get(inflight.id) is inflight:
-            self._connection.send(CANCEL, inflight.id)
-
-    def send_credit(self, inflight: LaneInflight) -> None:
-        """Let the instance send one response more; `LaneInflight` calls it."""
-        if self._pending.get(inflight.id) is inflight:
-            self._connection.send(CREDIT, inflight.id)
 
     async def call(self, method: str, payload: bytes, timeout_s: float) -> bytes:
         """Call a control method of the instance.
@@ -254,29 +222,7 @@ class LaneClient(PoolClient):
         if not (self._pending or self._calls.answers):
             self.close()
 
-    def _next_id(self) -> int:
-        request_id, calls = self._last_id, self._calls.answers
-        while True:
-            request_id = request_id % _MAX_ID + 1
-            if request_id not in self._pending and request_id not in calls:
-                self._last_id = request_id
-                return request_id
-
-    def _fail(self, inflight: LaneInflight, error: TritonError, *, final: bool = True) -> None:
-        try:
-            if final:
-                inflight.fail(error)
-            else:
-                inflight.has_responded = True
-                inflight.sink.fail(error, final=False)
-        except Exception:
-            logger.exception("%s: a sink raised", self.describe())
-
     # What the connection calls: `deployments.lane.connection.LaneRole`
-
-    def describe(self) -> str:
-        """Return what the lane is called in the log."""
-        return f"lane to instance '{self.endpoint.name}'"
 
     def connected(self) -> None:
         """Do nothing: the handshake is under way."""
@@ -297,11 +243,6 @@ class LaneClient(PoolClient):
         connection.send(SETUP, 0, encode(Setup(maps_yours=slabs.maps_slabs_of(setup))))
         self._report = open_report(slabs.peer_pid, setup)
         connection.set_up_done()
-        self._set_ready()
-
-    def _set_ready(self) -> None:
-        if not self._ready.done():
-            self._ready.set_result(None)
 
     def _on_goaway(self, _: Frame) -> None:
         self.draining = True
@@ -311,8 +252,6 @@ class LaneClient(PoolClient):
     def lost(self, reason: str) -> None:
         """Hand over what has no outcome."""
         self._calls.fail_all(reason)
-        self._lost_reason = reason
-        self._set_ready()
         report, self._report = self._report, None
         if report is not None:
             if self._pending:

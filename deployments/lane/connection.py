@@ -19,6 +19,7 @@ change until it has been written.
 import asyncio
 import copy
 import logging
+import secrets
 import socket
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
@@ -26,6 +27,7 @@ from typing import Final, Protocol, cast
 from mypy_extensions import mypyc_attr
 
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
+from deployments.contracts.protocols import Versions
 from deployments.lane.frames import (
     FLAG_EXTENTS,
     INFER,
@@ -35,7 +37,7 @@ from deployments.lane.frames import (
     FrameError,
     FrameReader,
 )
-from deployments.lane.handshake import Handshake, HandshakeError
+from deployments.lane.handshake import NONCE_BYTES, Handshake, HandshakeError
 from deployments.lane.keepalive import keepalive_options
 from deployments.lane.messages import LaneLimits, Setup, UnsendableError, decode_setup, encode
 from deployments.lane.slab_exchange import SlabExchange
@@ -46,6 +48,9 @@ from deployments.slabs.pool import SlabPool
 logger = logging.getLogger(__name__)
 
 _pack: Final = PREFIX.pack
+
+# Makes the handshake of its side from the cluster's lane secret, a nonce and what the end speaks.
+MakeHandshake = Callable[[bytes, bytes, Versions], Handshake]
 
 # What a peer that does not read gets before a closed lane is cut off.
 _LINGER_S: Final = 5.0
@@ -91,7 +96,8 @@ class LaneConnection(asyncio.Protocol):
     Args:
         role: What is told of all that happens.
         loop: What it lives on.
-        handshake: The handshake of its side.
+        handshake: Makes the handshake of its side.
+        secret: The cluster's lane secret.
         slabs: The slabs of this process.
         limits: Bounds of the lane.
         offers_slabs: Whether the peer may be on this node.
@@ -103,6 +109,8 @@ class LaneConnection(asyncio.Protocol):
         is_connected: Whether there ever was a peer.
         is_set_up: Whether both ends know what the other can.
         is_lost: Whether the lane has ended.
+        lost_reason: Why; empty before.
+        settled: Done once both ends are set up or the lane is lost; None while nobody waits.
         is_writable: False while more bytes wait to be sent than is sensible.
         was_single: Whether the last write was of one request: then nothing is likely to join the
             next.
@@ -115,7 +123,8 @@ class LaneConnection(asyncio.Protocol):
         self,
         role: LaneRole,
         loop: LaneLoop,
-        handshake: Handshake,
+        handshake: MakeHandshake,
+        secret: bytes,
         slabs: SlabPool,
         limits: LaneLimits,
         *,
@@ -126,11 +135,14 @@ class LaneConnection(asyncio.Protocol):
         self._loop = loop
         self._limits = limits
         # phases
-        self._handshake: Handshake | None = handshake
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        self._handshake: Handshake | None = handshake(secret, nonce, limits.versions)
         self.version = 0
         self.is_set_up = False
         self.is_lost = False
+        self.lost_reason = ""
         self.is_connected = False
+        self.settled: asyncio.Future[None] | None = None
         self._timer: Cancellable | None = None
         # writing
         self._out: list[bytes] = []
@@ -232,6 +244,11 @@ class LaneConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._settle()
+
+    def _settle(self) -> None:
+        if self.settled is not None and not self.settled.done():
+            self.settled.set_result(None)
 
     def break_off(self, reason: str) -> None:
         """Close at once because the peer cannot be trusted or waited for any more."""
@@ -255,10 +272,12 @@ class LaneConnection(asyncio.Protocol):
         if self.is_lost:
             return
         self.is_lost = True
+        self.lost_reason = reason
         self._out.clear()
         if self._timer is not None:
             self._timer.cancel()
         self.slabs.close()
+        self._settle()
         self._role.lost(reason)
 
     # Writing

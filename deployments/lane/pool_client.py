@@ -7,8 +7,8 @@ Triton has no counterpart: its instances share the memory of one queue.
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -27,6 +27,7 @@ from deployments.lane.batches import (
     decode_holder,
     without,
 )
+from deployments.lane.calls import PendingCalls
 from deployments.lane.connection import LaneConnection
 from deployments.lane.frames import (
     ADOPT,
@@ -34,6 +35,8 @@ from deployments.lane.frames import (
     ASK,
     BATCH,
     BOUNCE,
+    CANCEL,
+    CREDIT,
     DECLINE,
     DONE,
     FORGET,
@@ -48,15 +51,18 @@ from deployments.slabs.extents import Detached
 
 logger = logging.getLogger(__name__)
 
+_MAX_ID: Final = 0xFFFFFFFF
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class PoolClient(ABC):
+class PoolClient:
     """The router's end of a lane, as far as it is about pools; `LaneClient` is the whole.
 
     Args:
         loop: The loop of the lane.
         connection: Carries the frames.
         endpoint: The instance.
+        max_message_bytes: Longest message of a call.
 
     Attributes:
         endpoint: The instance.
@@ -73,10 +79,13 @@ class PoolClient(ABC):
         loop: asyncio.AbstractEventLoop,
         connection: LaneConnection,
         endpoint: InstanceEndpoint,
+        max_message_bytes: int,
     ) -> None:
         self._loop = loop
         self._connection = connection
+        self._last_id = 0
         self._pending: dict[int, LaneInflight] = {}
+        self._calls = PendingCalls(connection, endpoint.name, max_message_bytes)
         self.endpoint = endpoint
         self.outstanding = 0
         self.bounce_count = 0
@@ -157,21 +166,37 @@ class PoolClient(ABC):
     def _closed_error(self) -> UnavailableError:
         return UnavailableError(f"the lane to instance '{self.endpoint.name}' is closed")
 
-    @abstractmethod
     def _next_id(self) -> int:
-        """Return a number that no request and no call of the lane has."""
+        request_id, calls = self._last_id, self._calls.answers
+        while True:
+            request_id = request_id % _MAX_ID + 1
+            if request_id not in self._pending and request_id not in calls:
+                self._last_id = request_id
+                return request_id
 
-    @abstractmethod
     def _fail(self, inflight: LaneInflight, error: TritonError, *, final: bool = True) -> None:
-        """Give a request an error."""
+        try:
+            if final:
+                inflight.fail(error)
+            else:
+                inflight.has_responded = True
+                inflight.sink.fail(error, final=False)
+        except Exception:
+            logger.exception("%s: a sink raised", self.describe())
 
-    @abstractmethod
+    def describe(self) -> str:
+        """Return what the lane is called in the log."""
+        return f"lane to instance '{self.endpoint.name}'"
+
     def send_cancel(self, inflight: LaneInflight) -> None:
-        """Tell the instance of a cancel, unless the request has ended."""
+        """Tell the instance of a cancel, unless the request has ended; `LaneInflight` calls it."""
+        if self._pending.get(inflight.id) is inflight:
+            self._connection.send(CANCEL, inflight.id)
 
-    @abstractmethod
     def send_credit(self, inflight: LaneInflight) -> None:
-        """Let the instance send one response more."""
+        """Let the instance send one response more; `LaneInflight` calls it."""
+        if self._pending.get(inflight.id) is inflight:
+            self._connection.send(CREDIT, inflight.id)
 
     # Reading
 

@@ -3,7 +3,6 @@
 """One lane at the instance's end, and the requests it brings."""
 
 import logging
-import secrets
 from typing import Protocol
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
@@ -30,7 +29,7 @@ from deployments.lane.frames import (
     Frame,
     FrameError,
 )
-from deployments.lane.handshake import NONCE_BYTES, ServerHandshake
+from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import (
     ErrorMessage,
     LaneLimits,
@@ -136,13 +135,11 @@ class ServerLane:
     """
 
     def __init__(self, server: ServerState, secret: bytes, *, offers_slabs: bool) -> None:
-        handshake = ServerHandshake(
-            secret, secrets.token_bytes(NONCE_BYTES), server.limits.versions
-        )
         self.connection = LaneConnection(
             self,
             server.reactor,
-            handshake,
+            ServerHandshake,
+            secret,
             server.slabs,
             server.limits,
             offers_slabs=offers_slabs,

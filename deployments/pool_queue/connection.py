@@ -2,16 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What both ends of a lane of tickets have in common: small messages, no tensors, no slabs."""
 
-import asyncio
-import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from deployments.contracts.protocols import Versions
-from deployments.lane.connection import LaneConnection, LaneRole
 from deployments.lane.frames import Frame, FrameError
-from deployments.lane.handshake import NONCE_BYTES, Handshake
 from deployments.lane.messages import LaneLimits, peer_timeout_s
 from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool
@@ -20,7 +15,7 @@ TICKET_LIMITS: Final = LaneLimits(
     max_message_bytes=4 << 20, max_tail_bytes=0, max_unsent_bytes=64 << 20
 )
 
-_NO_SLABS: Final = SlabPool(0)
+NO_SLABS: Final = SlabPool(0)
 # Of a clock of nanoseconds, which is 63 bits long.
 _MAX_EPOCH_DIGITS: Final = 19
 
@@ -40,30 +35,6 @@ def epoch_of(name: str) -> int:
     digits = name.removeprefix("holder-")
     is_epoch = digits != name and digits.isdecimal() and len(digits) <= _MAX_EPOCH_DIGITS
     return int(digits) if is_epoch else 0
-
-
-def ticket_connection(
-    role: LaneRole,
-    handshake: Callable[[bytes, bytes, Versions], Handshake],
-    secret: bytes,
-    limits: LaneLimits,
-) -> LaneConnection:
-    """Return one end of a lane of tickets.
-
-    Args:
-        role: What is told of all that happens.
-        handshake: Makes the handshake of its side from the secret, a nonce and what it speaks.
-        secret: The cluster's lane secret.
-        limits: Bounds of the lane.
-    """
-    return LaneConnection(
-        role,
-        asyncio.get_running_loop(),
-        handshake(secret, secrets.token_bytes(NONCE_BYTES), limits.versions),
-        _NO_SLABS,
-        limits,
-        offers_slabs=False,
-    )
 
 
 def hand_out(frames: Iterable[Frame], handlers: Mapping[int, Callable[[Frame], None]]) -> None:

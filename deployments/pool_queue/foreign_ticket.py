@@ -9,6 +9,7 @@ from backends.api.errors import TritonError, UnavailableError
 from deployments.lane.frames import FrameError
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import (
+    Grant,
     Lease,
     Load,
     Missing,
@@ -16,24 +17,19 @@ from deployments.pool_queue.messages import (
     canonical_signature,
 )
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import Party
 
 
-class ForeignParty(Party, Hashable, Protocol):
-    """Another router; all its methods send, and do nothing once its lane is lost.
+class ForeignParty(Hashable, Protocol):
+    """Another router; all its methods send, and do nothing once its lane is lost."""
 
-    Attributes:
-        is_local: Whether it is on this node.
-    """
+    def grant(self, grant: Grant) -> None:
+        """Have it send requests to an instance as a part of a batch."""
 
-    @property
-    def is_local(self) -> bool: ...  # noqa: D102
+    def refuse(self, ticket: "ForeignTicket", error: TritonError, *, is_final: bool) -> None:
+        """Tell it the error of a request that waits no more.
 
-    def refuse(self, ticket: "ForeignTicket", error: TritonError) -> None:
-        """Tell it the error of a request that waits."""
-
-    def turn_away(self, ticket: "ForeignTicket", error: TritonError) -> None:
-        """Tell it that a request waits no more for want of a queue; perhaps there is one soon."""
+        Without ``is_final`` it was for want of a queue: perhaps there is one soon.
+        """
 
     def send_load(self, load: Load) -> None:
         """Tell it how much waits for a model here."""
@@ -108,7 +104,7 @@ class HeldQueues(Protocol):
 
 
 class ForeignTicket:
-    """A ticket of another router; implements `QueuedTicket`.
+    """A ticket of another router; what waits in a queue as `OwnRequest` does.
 
     Args:
         party: The router.
@@ -171,11 +167,11 @@ class ForeignTicket:
 
     def fail(self, error: TritonError) -> None:
         """Tell the router the error, if the ticket still waits there."""
-        self.party.refuse(self, error)
+        self.party.refuse(self, error, is_final=True)
 
     def turn_away(self, error: TritonError) -> None:
         """Tell the router that its queue is gone, if the ticket still waits there."""
-        self.party.turn_away(self, error)
+        self.party.refuse(self, error, is_final=False)
 
 
 # What waits in a queue that is held here.

@@ -172,7 +172,7 @@ class GivenBatches:
             if any(ticket.avoid == instance for ticket in theirs):
                 endpoint = self.lanes[instance].endpoint
                 grant.place = Place(endpoint.name, endpoint.node_id, endpoint.uds, *endpoint.tcp)
-            party.grant(grant, theirs)
+            party.grant(grant)
         self._send_own(instance, own[0], part)
         return shares
 

@@ -25,7 +25,7 @@ class WaitingPlace(Protocol):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OwnRequest(LaneInflight):
-    """A request of a router; implements `deployments.pool_queue.queued_request.QueuedTicket`.
+    """A request of a router; its own ticket in the queue of this process.
 
     A `TicketMaker` sets all but ``queue``, ``avoid``, ``enqueue_ns``, ``local_only``,
     ``has_given_id`` and ``refusal_count``.

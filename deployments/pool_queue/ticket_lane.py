@@ -11,11 +11,13 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Final
 
-from backends.api.errors import RequestCancelledError, UnavailableError, error_from_code
+from backends.api.errors import RequestCancelledError, error_from_code
 from backends.api.model_config import ModelConfig
+from deployments.lane.connection import LaneConnection
+from deployments.lane.dial import open_end, take_unix
 from deployments.lane.frames import (
     ERROR,
     FLAG_FINAL,
@@ -33,22 +35,17 @@ from deployments.lane.frames import (
 from deployments.lane.handshake import ClientHandshake
 from deployments.lane.messages import Setup, decode_error, encode
 from deployments.lane.silence import SILENT_PERIODS, Silence
-from deployments.pool_queue.connection import (
-    epoch_of,
-    hand_out,
-    holder_name,
-    ticket_connection,
-)
+from deployments.pool_queue.connection import NO_SLABS, epoch_of, hand_out, holder_name
 from deployments.pool_queue.messages import (
     LeaseEnd,
     SequenceQuestion,
     decode_grant,
+    decode_known,
     decode_lease,
     decode_lease_end,
     decode_load,
 )
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.sequence_questions import SequenceQuestions
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.waiting_ticket import TicketLaneOptions, WaitingTicket
 from deployments.reactor.transport import Cancellable
@@ -58,6 +55,9 @@ __all__ = ["TicketLane", "TicketLaneOptions"]
 logger = logging.getLogger(__name__)
 
 _MAX_NUMBER: Final = 0xFFFFFFFF
+_HOLDER: Final = "the holder of a node"
+# How long a holder has to say whether it knows a sequence.
+_ANSWER_TIMEOUT_S: Final = 2.0
 
 
 class TicketLane:
@@ -76,30 +76,31 @@ class TicketLane:
         epoch: Of the holder.
         max_message_bytes: Longest message.
         waiting: What the holder has not decided on, by number.
-        lost_reason: Why it ended; empty before.
         was_silent: Whether it ended because the holder said nothing.
         on_ended: Called when it has ended, before what waited comes back; None for nobody.
     """
 
     def __init__(self, options: TicketLaneOptions, *, is_local: bool, epoch: int = 0) -> None:
         self._loop = loop = asyncio.get_running_loop()
-        self._connection = ticket_connection(self, ClientHandshake, options.secret, options.limits)
-        self._timeout_s = options.limits.handshake_timeout_s
+        secret, limits = options.secret, options.limits
+        self._connection = LaneConnection(
+            self, loop, ClientHandshake, secret, NO_SLABS, limits, offers_slabs=False
+        )
+        self._timeout_s = limits.handshake_timeout_s
         self._silence = Silence(self._connection)
         self._period_s = options.silence_s / SILENT_PERIODS
         self._timer: Cancellable | None = None
         self.owner = options.owner
         self.is_local = is_local
         self.epoch = epoch
-        self.max_message_bytes = options.limits.max_message_bytes
+        self.max_message_bytes = limits.max_message_bytes
         self.waiting: dict[int, WaitingTicket] = {}
-        self._questions = SequenceQuestions(self)
-        self.lost_reason = ""
+        # Of questions about sequences, by number.
+        self._answers: dict[int, asyncio.Future[bool | None]] = {}
         self.was_silent = False
         self.on_ended: Callable[[], None] | None = None
         self._queues: dict[tuple[str, int], TicketQueue] = {}
         self._last_number = 0
-        self._ready: asyncio.Future[None] = loop.create_future()
         self._ended: asyncio.Future[None] = loop.create_future()
         self._handlers: dict[int, Callable[[Frame], None]] = {
             GRANT: self._on_grant,
@@ -110,7 +111,7 @@ class TicketLane:
             LEASE_END: self._on_lease_end,
             # Any byte shows that the holder turns.
             PONG: lambda _: None,
-            SEQUENCE: self._questions.answered,
+            SEQUENCE: self._on_answer,
         }
 
     @classmethod
@@ -125,18 +126,8 @@ class TicketLane:
             UnavailableError: There is no holder behind it, or it says nothing.
         """
         lane = cls(options, is_local=True)
-
-        async def connect() -> None:
-            try:
-                made = await lane._loop.create_unix_connection(lambda: lane._connection, sock=sock)
-            except BaseException:
-                sock.close()
-                raise
-            if not lane.is_open and type(made[0]).__module__.startswith("uvloop"):
-                # Lost before uvloop took the socket: libuv has closed the descriptor, or will.
-                sock.detach()
-
-        await lane._open(connect)
+        end = lane._connection
+        await open_end(end, take_unix(sock, end), lane._timeout_s, _HOLDER)
         return lane
 
     @classmethod
@@ -160,32 +151,10 @@ class TicketLane:
             UnavailableError: The holder cannot be reached, or another one listens there.
         """
         lane = cls(options, is_local=False, epoch=epoch)
-        host, port = address
-
-        async def connect() -> None:
-            await lane._loop.create_connection(lambda: lane._connection, host, port, ssl=tls)
-
-        await lane._open(connect)
+        end, (host, port) = lane._connection, address
+        dialling = lane._loop.create_connection(lambda: end, host, port, ssl=tls)
+        await open_end(end, dialling, lane._timeout_s, _HOLDER)
         return lane
-
-    async def _open(self, connect: Callable[[], Coroutine[None, None, None]]) -> None:
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await connect()
-                await self._wait_ready()
-        except BaseException as error:
-            if self._connection.is_connected:
-                self._connection.lose("given up")
-                self._connection.transport.abort()
-            if not isinstance(error, OSError | TimeoutError):
-                raise
-            reason = str(error) or f"no answer within {self._timeout_s} s"
-            raise UnavailableError(f"no lane to the holder of a node: {reason}") from error
-
-    async def _wait_ready(self) -> None:
-        await self._ready
-        if not self.is_open:
-            raise ConnectionError(self.lost_reason)
 
     @property
     def is_open(self) -> bool:
@@ -228,15 +197,18 @@ class TicketLane:
 
     def write_down(self, waiting: WaitingTicket) -> int:
         """Give a request its number."""
-        number, known = self._last_number, self.waiting
-        while True:
-            number = number % _MAX_NUMBER + 1
-            if number not in known:
-                break
-        self._last_number = number
-        known[number] = waiting
+        number = self._next_number()
+        self.waiting[number] = waiting
         waiting.queue.tickets.add(waiting)
         return number
+
+    def _next_number(self) -> int:
+        number, waiting, answers = self._last_number, self.waiting, self._answers
+        while True:
+            number = number % _MAX_NUMBER + 1
+            if number not in waiting and number not in answers:
+                self._last_number = number
+                return number
 
     def find(self, request: OwnRequest) -> WaitingTicket | None:
         """Return what is written down of a request that was started here."""
@@ -252,8 +224,18 @@ class TicketLane:
 
     async def knows(self, model_name: str, version: int, correlation_id: int | str) -> bool | None:
         """Ask the holder whether a sequence goes on there; None when it does not say."""
-        asked = SequenceQuestion(model_name, version, correlation_id)
-        return await self._questions.ask(asked)
+        if not self.is_open:
+            return None
+        number = self._next_number()
+        self._answers[number] = answer = self._loop.create_future()
+        self.send(SEQUENCE, number, encode(SequenceQuestion(model_name, version, correlation_id)))
+        try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                return await answer
+        except TimeoutError:
+            return None
+        finally:
+            del self._answers[number]
 
     def send(self, kind: int, number: int, message: bytes = b"", flags: int = 0) -> None:
         """Send a frame, if the lane is open."""
@@ -281,8 +263,6 @@ class TicketLane:
             raise FrameError(f"'{setup.incarnation}' answers, not '{holder_name(self.epoch)}'")
         self.epoch = epoch
         self._connection.set_up_done()
-        if not self._ready.done():
-            self._ready.set_result(None)
         if self._period_s:
             self._timer = self._loop.call_later(self._period_s, self._check)
 
@@ -301,13 +281,12 @@ class TicketLane:
 
     def lost(self, reason: str) -> None:
         """Hand back what waits."""
-        self.lost_reason = reason
-        for future in (self._ready, self._ended):
-            if not future.done():
-                future.set_result(None)
+        self._ended.set_result(None)
         if self._timer is not None:
             self._timer.cancel()
-        self._questions.lost()
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_result(None)
         for queue in self._queues.values():
             queue.close()
             queue.tickets.clear()
@@ -372,6 +351,13 @@ class TicketLane:
             raise FrameError(f"ticket {number} was not withdrawn")
         self.strike_out(number)
         waiting.queue.gone(waiting, RequestCancelledError(""))
+
+    def _on_answer(self, frame: Frame) -> None:
+        known = decode_known(frame.message)
+        answer = self._answers.get(frame.request_id)
+        # One that comes too late is nothing to anybody.
+        if answer is not None and not answer.done():
+            answer.set_result(known)
 
     def _on_load(self, frame: Frame) -> None:
         load = decode_load(frame.message)

@@ -284,7 +284,7 @@ class TicketQueue:
         else:
             now_ns = self._clock_ns()
             part.waited_ns = [now_ns - request.enqueue_ns for request in requests]
-        if self._lane.owner.send_part(instance, part, requests):
+        if not self._lane.owner.send_part(instance, part, requests):
             return False
         for request in requests:
             request.queue = None

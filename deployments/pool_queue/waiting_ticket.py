@@ -9,15 +9,27 @@ from typing import Protocol
 from backends.api.errors import TritonError
 from backends.api.request import SEQUENCE_START
 from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.lane.batches import BatchPart
 from deployments.lane.messages import LaneLimits
 from deployments.pool_queue.connection import TICKET_LIMITS
 from deployments.pool_queue.messages import Grant
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import PartSender
 
 
-class TicketOwner(PartSender, Protocol):
+class TicketOwner(Protocol):
     """The router behind a lane of tickets."""
+
+    def send_part(self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]) -> bool:
+        """Send requests to an instance as a part of a batch.
+
+        Args:
+            instance: Its incarnation.
+            part: What is said of the part.
+            requests: Its requests.
+
+        Returns:
+            Whether that could be done: a lane to the instance is open.
+        """
 
     def returned(self, requests: list[OwnRequest]) -> None:
         """Take back what waited at a holder that is gone, oldest first."""

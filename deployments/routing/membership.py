@@ -189,17 +189,15 @@ class Membership:
 
     # `deployments.pool_queue.ticket_queue.TicketOwner`
 
-    def send_part(
-        self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]
-    ) -> list[OwnRequest]:
-        """Send requests to an instance as a part of a batch; return those that cannot be sent."""
+    def send_part(self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]) -> bool:
+        """Send requests to an instance as a part of a batch; return whether that could be done."""
         lane = self._pools.lane_to(instance)
         if lane is None:
-            return list(requests)
+            return False
         for request in requests:
             request.queue = None
         lane.start_batch(part, requests)
-        return []
+        return True
 
     def returned(self, requests: list[OwnRequest]) -> None:
         """Send what waited at a holder that is gone to the next one."""

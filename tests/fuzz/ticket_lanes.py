@@ -24,9 +24,8 @@ from deployments.lane.handshake import ClientHandshake, ServerHandshake
 from deployments.lane.messages import ErrorMessage, Setup, encode
 from deployments.pool_queue.connection import holder_name
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question, Ticket
-from deployments.pool_queue.party_lane import PartyLane
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
-from deployments.pool_queue.ticket_server import TicketServer
+from deployments.pool_queue.ticket_server import PartyLane, TicketServer
 from tests.support.lane_rig import SECRET, frame
 from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Queues, Request, Router
 
@@ -73,7 +72,7 @@ async def _feed_holder(pieces: Iterator[bytes]) -> None:
     queues, transport = Queues(), _Transport()
     server = TicketServer(queues, secret=SECRET)
     server.epoch = EPOCH
-    connection = PartyLane(server, is_local=True).connection
+    connection = PartyLane(server).connection
     connection.connection_made(transport)
     peer = ClientHandshake(SECRET, _NONCE)
     connection.data_received(peer.open())

@@ -94,15 +94,13 @@ class Router:
         self.reached: list[tuple[str, int, InstanceEndpoint]] = []
         self.moved: list[OwnRequest | None] = []
 
-    def send_part(
-        self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]
-    ) -> list[OwnRequest]:
+    def send_part(self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]) -> bool:
         if instance in self.unreachable:
-            return list(requests)
+            return False
         for request in requests:
             request.lane = self.lane
         self.parts.append((instance, part, list(requests)))
-        return []
+        return True
 
     def returned(self, requests: Sequence[Any]) -> None:
         self.back += requests
@@ -164,10 +162,8 @@ class Queue:
         self.used.add(instance)
         number = next(self._batches)
         for party in dict.fromkeys(ticket.party for ticket in batch):
-            own = [ticket for ticket in batch if ticket.party is party]
-            party.grant(
-                Grant(EPOCH, number, instance, [ticket.number for ticket in own], **fields), own
-            )
+            own = [ticket.number for ticket in batch if ticket.party is party]
+            party.grant(Grant(EPOCH, number, instance, own, **fields))
         return number
 
     def lease(self, party: ForeignParty, number: int, instance: str) -> None:

@@ -33,8 +33,8 @@ class Party:
     def __init__(self):
         self.grants = []
 
-    def grant(self, grant, tickets):
-        self.grants.append((grant, list(tickets)))
+    def grant(self, grant):
+        self.grants.append(grant)
 
 
 def ticket(party=None, number=0, flags=0, correlation_id=0):
@@ -67,8 +67,8 @@ def test_each_router_is_told_its_part_and_the_instance_how_many_there_are():
     ((part, sent),) = batches.lanes["a"].parts
     assert (sent, part.here_count, part.total_count, part.party) == ([own], 1, 4, 0)
     assert (own.queue, part.queued_ns) == (None, [5])
-    assert one.grants == [(Grant(EPOCH, 1, "a", [11, 12], [], (), 1), [tickets[0], tickets[3]])]
-    assert other.grants == [(Grant(EPOCH, 1, "a", [21], [], (), 2), [tickets[2]])]
+    assert one.grants == [Grant(EPOCH, 1, "a", [11, 12], [], (), 1)]
+    assert other.grants == [Grant(EPOCH, 1, "a", [21], [], (), 2)]
 
 
 def test_the_instance_hears_which_sequences_other_routers_begin_and_end():
@@ -81,7 +81,7 @@ def test_the_instance_hears_which_sequences_other_routers_begin_and_end():
     )
     ((part, _),) = batches.lanes["a"].parts
     assert (part.sequences, part.slots) == ({4: 7, 5: 0}, [6])
-    assert one.grants[0][0].slots == [4, 5]
+    assert one.grants[0].slots == [4, 5]
 
 
 def test_a_router_whose_part_will_not_come_is_not_waited_for():
@@ -138,7 +138,7 @@ def test_a_router_hears_the_correlation_id_that_its_request_was_given_once():
     batches.came_nameless(nameless)
     given(nameless, named, batches=batches)
     given(nameless, number=2, batches=batches)
-    assert [grant.correlation_ids for grant, _ in one.grants] == [[70, 0], ()]
+    assert [grant.correlation_ids for grant in one.grants] == [[70, 0], ()]
 
 
 def test_an_instance_leaves_once():

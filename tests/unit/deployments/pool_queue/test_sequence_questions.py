@@ -4,60 +4,67 @@
 
 import asyncio
 
+from deployments.lane.connection import LaneConnection
 from deployments.lane.frames import SEQUENCE, Frame
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import SequenceQuestion
-from deployments.pool_queue.sequence_questions import SequenceQuestions
+from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from tests.support.control_plane_fakes import in_virtual_time
+from tests.support.lane_rig import SECRET
+from tests.support.ticket_rig import Router
 
-ASKED = SequenceQuestion("model", 1, 7)
+ASKED = ("model", 1, 7)
 
 
-class Lane:
+class Connection(LaneConnection):
+    """Takes what is sent."""
+
     def __init__(self):
-        self.is_open = True
+        self.is_lost = False
         self.numbers = []
 
-    def send(self, kind, number, message):
-        assert (kind, message) == (SEQUENCE, encode(ASKED))
-        self.numbers.append(number)
+    def send(self, kind, frame_id, message=b"", flags=0, tail_bytes=0):
+        assert (kind, message) == (SEQUENCE, encode(SequenceQuestion(*ASKED)))
+        self.numbers.append(frame_id)
+
+
+def open_lane():
+    lane = TicketLane(TicketLaneOptions(SECRET, Router()), is_local=True)
+    lane._connection = Connection()
+    return lane
 
 
 def answer(number, known):
-    return Frame(SEQUENCE, 0, number, memoryview(encode(known)), memoryview(b""))
+    return [Frame(SEQUENCE, 0, number, memoryview(encode(known)), memoryview(b""))]
 
 
 @in_virtual_time
 async def test_each_question_gets_its_own_answer():
-    lane = Lane()
-    questions = SequenceQuestions(lane)
-    first, second = (asyncio.create_task(questions.ask(ASKED)) for _ in range(2))
+    lane = open_lane()
+    first, second = (asyncio.create_task(lane.knows(*ASKED)) for _ in range(2))
     await asyncio.sleep(0)
-    one, other = lane.numbers
-    questions.answered(answer(other, True))
-    questions.answered(answer(other, False))  # once more is nothing
-    questions.answered(answer(one, None))
+    one, other = lane._connection.numbers
+    lane.take_frames(answer(other, True))
+    lane.take_frames(answer(other, False))  # once more is nothing
+    lane.take_frames(answer(one, None))
     assert (await first, await second) == (None, True)
 
 
 @in_virtual_time
 async def test_an_answer_that_comes_too_late_is_nothing_and_its_question_unanswered():
-    lane = Lane()
-    questions = SequenceQuestions(lane)
-    assert await questions.ask(ASKED) is None
-    questions.answered(answer(lane.numbers[0], True))
-    assert not questions._open
+    lane = open_lane()
+    assert await lane.knows(*ASKED) is None
+    lane.take_frames(answer(lane._connection.numbers[0], True))
+    assert not lane._answers
 
 
 @in_virtual_time
 async def test_all_questions_end_with_the_lane():
-    lane = Lane()
-    questions = SequenceQuestions(lane)
-    asked = [asyncio.create_task(questions.ask(ASKED)) for _ in range(2)]
+    lane = open_lane()
+    asked = [asyncio.create_task(lane.knows(*ASKED)) for _ in range(2)]
     await asyncio.sleep(0)
-    questions.lost()
-    questions.lost()
+    lane.lost("gone")
     assert await asyncio.gather(*asked) == [None, None]
-    lane.is_open = False
-    assert await questions.ask(ASKED) is None
-    assert len(lane.numbers) == 2
+    lane._connection.is_lost = True
+    assert await lane.knows(*ASKED) is None
+    assert len(lane._connection.numbers) == 2

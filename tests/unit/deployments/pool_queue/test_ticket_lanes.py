@@ -88,17 +88,6 @@ def test_requests_of_two_routers_share_a_batch(run):
     run(main)
 
 
-def test_the_holder_knows_which_routers_are_on_its_node(run):
-    async def main():
-        async with TicketRig() as rig:
-            for connect, is_local in ((rig.lane, True), (rig.remote_lane, False)):
-                (await connect()).queue_of("model", 1, CONFIG).start(Request())
-                await until(lambda: rig.queue.waiting)
-                assert rig.queue.waiting.pop().party.is_local == is_local
-
-    run(main)
-
-
 def test_a_queue_may_give_correlation_ids(run):
     async def main():
         async with TicketRig() as rig:

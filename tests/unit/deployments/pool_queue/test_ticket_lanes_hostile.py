@@ -29,7 +29,7 @@ from deployments.lane.frames import (
 )
 from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import ErrorMessage, Setup, encode
-from deployments.pool_queue import party_lane
+from deployments.pool_queue import ticket_server
 from deployments.pool_queue.messages import Grant, LeaseEnd, Missing, Question, Ticket
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from tests.support.certificates import make_certificates
@@ -198,7 +198,7 @@ def test_an_instance_behind_the_port_is_no_holder(run):
 
 
 def test_too_many_strangers_are_cut_off(run, monkeypatch):
-    monkeypatch.setattr(party_lane, "MAX_UNPROVED_COUNT", 2)
+    monkeypatch.setattr(ticket_server, "MAX_UNPROVED_COUNT", 2)
 
     async def main():
         async with TicketRig() as rig:

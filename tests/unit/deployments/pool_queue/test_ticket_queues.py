@@ -138,7 +138,7 @@ def test_of_a_grant_only_what_still_waits_is_sent(run):
             await until(lambda: len(rig.queue.waiting) == 1)
             numbers = [each.number for each in tickets]
             grant = Grant(EPOCH, 5, "a", numbers, [3, 4], [0, 9], 2)
-            tickets[0].party.grant(grant, tickets)
+            tickets[0].party.grant(grant)
             await until(lambda: rig.router.parts)
             ((instance, part, sent),) = rig.router.parts
             assert (instance, sent) == ("a", [request])

@@ -44,7 +44,7 @@ from deployments.contracts.routing_table import (
 )
 from deployments.lane.messages import limits_of
 from deployments.lane.server import LaneServer, ServerRequest
-from deployments.lane.tls import derive_lane_tls, server_tls
+from deployments.lane.tls import derive_lane_tls, lane_tls
 from deployments.reactor.reactor import Reactor
 from deployments.routing.links import Heartbeat
 from deployments.routing.router import Router
@@ -140,7 +140,7 @@ def serve(host: str, lanes: LaneSettings) -> None:
         incarnation=_INCARNATION,
     )
     uds = f"\0manta-bench-{time.monotonic_ns()}"
-    _, tcp = server.start(uds, host, lanes.ports, tls=server_tls(lanes.tls, SECRET))
+    _, tcp = server.start(uds, host, lanes.ports, tls=lane_tls(lanes.tls, SECRET).server)
     endpoint = InstanceEndpoint("m/1#0", _INCARNATION, _THERE, uds, tcp)
     sys.stdout.write(json.dumps(asdict(endpoint)) + "\n")
     sys.stdout.flush()

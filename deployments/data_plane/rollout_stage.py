@@ -20,8 +20,8 @@ from deployments.data_plane.call import Call
 from deployments.routing.arm_count import ArmCount
 from deployments.routing.arms import Arms
 from deployments.routing.mirror import Mirror
+from deployments.routing.model_rollout import Shadow
 from deployments.routing.served_model import ServedModel
-from deployments.routing.shadow import Shadow
 from deployments.tracing.passing_sink import Observer, PassingSink
 
 # Backends whose models never call another.

@@ -58,7 +58,7 @@ from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSp
 from deployments.instance.watchdog import Watchdog, execution_timeout_us
 from deployments.lane.messages import limits_of
 from deployments.lane.server import LaneServer
-from deployments.lane.tls import server_tls
+from deployments.lane.tls import lane_tls
 from deployments.metrics import counters as statistics
 from deployments.rate_limiter.arbiter import Limit
 from deployments.rate_limiter.claim import ResourceClaim
@@ -285,7 +285,7 @@ class ModelInstanceActor:
             crash_place=page.place,
         )
         _, tcp = self._lanes.start(
-            uds, host, spec.lanes.ports, tls=server_tls(spec.lanes.tls, spec.secret)
+            uds, host, spec.lanes.ports, tls=lane_tls(spec.lanes.tls, spec.secret).server
         )
         self._progress = ProgressWatch(executor, self._reactor)
         self._serving.set_result(executor)
@@ -343,14 +343,7 @@ def create_instance_actor(
 ) -> Any:
     """Create the named, detached actor of an instance and return its handle at once.
 
-    Args:
-        spec: The recipe.
-        connect: See `ModelInstanceActor`.
-        start_arbiter: See `ModelInstanceActor`.
-        fetch_to_node: See `ModelInstanceActor`.
-        group: Of a gang instance: what has its bundles.
-        read_cache: See `ModelInstanceActor`.
-        read_secret: See `ModelInstanceActor`.
+    The arguments are those of `ModelInstanceActor`, and of a gang instance what has its bundles.
 
     Raises:
         ValueError: An actor of this name exists.

@@ -15,10 +15,10 @@ from backends.api.model_config import ModelConfig
 from deployments.instance.executor import Executor
 from deployments.instance.pushed_batches import PushedBatches, WorkBatch
 from deployments.instance.work import ExecutedModel, bounce
-from deployments.lane.batches import Adopt, Adopted, BatchPart, Done, Forget
+from deployments.lane.batches import Adopted, BatchPart, Done, Forget, Holder
 from deployments.lane.frames import FrameError
 from deployments.lane.server import ServerRequest
-from deployments.lane.server_pool import HolderLane
+from deployments.lane.server_pool import PoolServer
 
 
 class Adoption:
@@ -39,10 +39,10 @@ class Adoption:
         # What may share a batch is asked where batches are formed.
         self._model: ExecutedModel = executor.model.without_signature()
         self._pushed: PushedBatches | None = None
-        self._lane: HolderLane | None = None
+        self._lane: PoolServer | None = None
         self._epoch = 0
 
-    def adopt(self, lane: HolderLane, message: Adopt) -> Adopted:
+    def adopt(self, lane: PoolServer, message: Holder) -> Adopted:
         """Serve a holder from now on."""
         executor = self._executor
         pushed = self._pushed

@@ -48,13 +48,14 @@ class PoolBatch(Generic[Item]):
         execution_ns: How long it was executed.
         rescheduled: Slots whose request is to be executed once more.
         ended: By slot, the sequences that have ended before their time; None for none.
+        due_ns: When it goes as it is, where it waits for parts.
     """
 
     __slots__ = (
-        "_due_ns",
         "_parties",
         "_settled_count",
         "_total_count",
+        "due_ns",
         "ended",
         "epoch",
         "execution_ns",
@@ -87,21 +88,12 @@ class PoolBatch(Generic[Item]):
         # Bit by bit, the routers whose parts these are.
         self._parties = 0
         self._total_count = -1
-        self._due_ns = 0
+        self.due_ns = 0
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing more is to come of it."""
         return 0 <= self._total_count <= self._settled_count
-
-    @property
-    def due_ns(self) -> int:
-        """When it goes as it is."""
-        return self._due_ns
-
-    def wait_until(self, due_ns: int) -> None:
-        """Wait for parts until then."""
-        self._due_ns = due_ns
 
     def take(self, part: BatchPart, items: Sequence[Item]) -> None:
         """Add a part and its requests."""
@@ -168,12 +160,7 @@ class Assembly(Generic[Item]):
         return (part.epoch, part.number) in self._given_out
 
     def add(self, part: BatchPart, items: Sequence[Item], now_ns: int) -> list[PoolBatch[Item]]:
-        """Take a part.
-
-        Args:
-            part: What its router says of it.
-            items: Those of its requests that have come.
-            now_ns: Now.
+        """Take a part, with those of its requests that have come.
 
         Returns:
             The batches that are to be executed, in order.
@@ -189,7 +176,7 @@ class Assembly(Generic[Item]):
             if batch.is_complete:
                 self._remember(key)
                 return [batch]
-            batch.wait_until(now_ns + self._part_wait_ns)
+            batch.due_ns = now_ns + self._part_wait_ns
             self._incomplete[key] = batch
             if len(self._incomplete) > MAX_INCOMPLETE_COUNT:
                 return [self._give_out(next(iter(self._incomplete)))]
@@ -219,7 +206,7 @@ class Assembly(Generic[Item]):
     def hurry(self, now_ns: int) -> None:
         """Wait no longer than for a router that can send: whose parts are owed may be gone."""
         for batch in self._incomplete.values():
-            batch.wait_until(min(batch.due_ns, now_ns + PART_WAIT_NS))
+            batch.due_ns = min(batch.due_ns, now_ns + PART_WAIT_NS)
 
     def expire(self, now_ns: int) -> list[PoolBatch[Item]]:
         """Give out what has waited long enough."""

@@ -39,11 +39,7 @@ class BatchGrants:
         return False
 
     def executed(self, *, is_next: bool) -> None:
-        """Give the grant back after an execution.
-
-        Args:
-            is_next: Whether another batch waits.
-        """
+        """Give the grant back after an execution; with ``is_next`` another batch waits."""
         if self._grant is not None:
             self._grant.done(ask_again=self._is_asked or is_next)
 

@@ -25,13 +25,12 @@ from functools import partial
 from backends.api.backend import ExecuteBatch, ModelInstance
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
-from deployments.instance.activity import Activity
 from deployments.instance.crash_page import CrashPage
-from deployments.instance.expiry import ReactorClock
 from deployments.instance.fed_groups import FedGroups
 from deployments.instance.lead import Lead
 from deployments.instance.model_execution import close_model, pad, run_model
 from deployments.instance.outbox import AnyWork, Outbox
+from deployments.instance.process_load import Activity
 from deployments.instance.pushed_batches import PushedBatches
 from deployments.instance.settlement import Settlement
 from deployments.instance.streams import StreamExit
@@ -45,7 +44,7 @@ from deployments.metrics.counters import (
     times_of,
 )
 from deployments.metrics.distributions import Distributions
-from deployments.pool_queue.alarm import Alarm
+from deployments.pool_queue.alarm import Alarm, LoopClock
 from deployments.scheduling.factory import (
     NO_CONDITIONS,
     Conditions,
@@ -85,7 +84,6 @@ class Executor:
         feeder: Gives requests of sequences their controls and states; None where none do.
         make_work: Makes what is executed of a model, a request and its time of arrival.
         grant: The right to execute, where the rate limiter gives it.
-        clock_ns: The same as the argument.
         crash_page: Where it notes what it executes; None where nobody reads that.
 
     Raises:
@@ -136,14 +134,9 @@ class Executor:
         self._groups = None if self.feeder is None else FedGroups(self.feeder)
         self.crash_page: CrashPage | None = None
         # Owned by the thread that turns the reactor.
-        self._expiry = Alarm(ReactorClock(lead.reactor, clock_ns), self._expire)
+        self._expiry = Alarm(LoopClock(lead.reactor, clock_ns), self._expire)
 
     # The side of the thread that turns the reactor.
-
-    @property
-    def inflight_count(self) -> int:
-        """Requests received whose terminal outcome has not been delivered."""
-        return self.outbox.outstanding_count
 
     def received(self, requests: Sequence[LaneRequest]) -> None:
         """Take requests; each gets its outcome later, or now when it cannot be queued."""

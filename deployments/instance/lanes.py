@@ -16,9 +16,9 @@ from deployments.instance.adoption import Adoption
 from deployments.instance.executor import Executor
 from deployments.instance.readiness import Readiness
 from deployments.instance.work import bounce
-from deployments.lane.batches import Adopt, Adopted
+from deployments.lane.batches import Adopted, Holder
 from deployments.lane.server import ServerRequest
-from deployments.lane.server_pool import HolderLane
+from deployments.lane.server_pool import PoolServer
 from deployments.metrics import counters as statistics
 from deployments.metrics.distributions import Distributions, bounds_ms
 from deployments.settings.log_lines import set_up_logging
@@ -43,25 +43,6 @@ class InstanceLanes:
     Attributes:
         adoption: What the instance has to do with its pool's queue.
     """
-
-    __slots__ = (
-        "_config",
-        "_executor",
-        "_instance",
-        "_log_settings",
-        "_memory",
-        "_metrics",
-        "_readiness",
-        "_scales_by_latency",
-        "_settings_version",
-        "adoption",
-        "asked",
-        "declined",
-        "forget",
-        "holder_lost",
-        "received",
-        "received_part",
-    )
 
     def __init__(
         self,
@@ -92,7 +73,7 @@ class InstanceLanes:
         self._log_settings: LogSettings | None = None
         self._settings_version = 0
 
-    def adopt(self, lane: HolderLane, message: Adopt) -> Adopted:
+    def adopt(self, lane: PoolServer, message: Holder) -> Adopted:
         """Execute batches only from now on, and tell this holder of them."""
         self.received = bounce
         return self.adoption.adopt(lane, message)

@@ -65,8 +65,6 @@ class Lead:
             it is there for.
 
     Attributes:
-        reactor: The reactor.
-        on_fault: The same as the argument.
         is_held: Whether the execution thread leads.
         executing_since_ns: When the present execution began; 0 while there is none.
         execution_count: Executions that have begun.

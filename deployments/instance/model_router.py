@@ -22,14 +22,7 @@ from deployments.tracing.call import Recorder
 class ModelRouter:
     """A router inside an instance's process; made and used on the process's event loop.
 
-    Args:
-        link: The controller.
-        node_id: See `deployments.instance.model_calls.RouterCaller`, for this and all others.
-        incarnation: See there.
-        secret: See there.
-        slabs: See there.
-        cache: See there.
-        lanes: See there.
+    What it is made of is described at `deployments.instance.model_calls.RouterCaller`.
 
     Attributes:
         router: The router.

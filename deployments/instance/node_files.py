@@ -18,7 +18,7 @@ from typing import Final
 
 from backends.api.errors import InternalError, ResourceExhaustedError, UnavailableError
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
-from deployments.lane.tls import client_tls, server_tls
+from deployments.lane.tls import lane_tls
 from deployments.model_files.blobs import Blobs, content_key
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import (
@@ -116,16 +116,17 @@ class NodeFiles:
         self._statistics = StatisticsFile(self._cache.layout, node, self._cache.statistics)
         self._registry = registry
         self._open_store = open_store
+        tls = lane_tls(address.lanes.tls, secret)
         self._server = PeerServer(
             self._cache.layout,
             lambda: ServerHandshake(secret, secrets.token_bytes(NONCE_BYTES)),
             address.host,
             address.lanes.ports,
-            tls=server_tls(address.lanes.tls, secret),
+            tls=tls.server,
         )
         self._peers = Peers(
             lambda: ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES)),
-            client_tls(address.lanes.tls, secret),
+            tls.client,
         )
 
     def announce(self) -> None:
@@ -189,10 +190,7 @@ class NodeFiles:
             fraction: Part of what the cache may hold up to which there is room.
 
         Raises:
-            ModelChangedError: As of `ensure`; so are the others.
-            UnavailableError: See there.
-            InvalidArgumentError: See there.
-            InternalError: See there.
+            TritonError: As `ensure` does, but not for want of room.
         """
         plain = replace(files, agents=())
         outcome, wanted_bytes = Outcome.THERE, 0

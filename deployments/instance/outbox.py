@@ -43,18 +43,6 @@ class Outbox:
         outstanding_count: Requests accepted whose terminal outcome has not been handed over.
     """
 
-    __slots__ = (
-        "_idle",
-        "_is_flush_due",
-        "_model_name",
-        "_mutex",
-        "_reactor",
-        "outstanding_count",
-        "report",
-        "reports",
-        "waiting",
-    )
-
     def __init__(
         self,
         model_name: str,
@@ -68,7 +56,8 @@ class Outbox:
         self._is_flush_due = False
         self.waiting: list[tuple[AnyWork, Outcome, bool]] = []
         self.reports: list[PoolBatch[AnyWork]] = []
-        self.report: Callable[[PoolBatch[AnyWork]], None] = _report_nothing
+        # An instance that is on its own has nobody to tell.
+        self.report: Callable[[PoolBatch[AnyWork]], None] = lambda _: None
         self.outstanding_count = 0
 
     def claim_flush(self) -> bool:
@@ -134,7 +123,3 @@ class Outbox:
         for idle in waiting:
             if idle.set_running_or_notify_cancel():
                 idle.set_result(None)
-
-
-def _report_nothing(batch: PoolBatch[AnyWork]) -> None:
-    """Serve an instance that is on its own."""

@@ -9,7 +9,7 @@ compares what has happened with the time before.
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from backends.api.evolving import evolves
 from deployments.instance.executor import Executor
@@ -45,13 +45,6 @@ evolves(Progress)
 NOT_SERVING: Final = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
 
 
-class _Standstill(NamedTuple):
-    """How far an execution thread had got when it had work and executed nothing."""
-
-    decision_count: int
-    execution_count: int
-
-
 class ProgressWatch:
     """Asks one instance for its progress, again and again.
 
@@ -63,16 +56,17 @@ class ProgressWatch:
     def __init__(self, executor: Executor, reactor: Reactor) -> None:
         self._executor = executor
         self._reactor = reactor
-        self._last: _Standstill | None = None
+        # Decisions and executions, as far as the thread had got when it had work and did nothing.
+        self._last: tuple[int, int] | None = None
 
     async def ask(self) -> Progress:
         """Look at both threads, for `TURN_TIMEOUT_S` at most; on any event loop."""
-        turn = self._reactor.submit(_do_nothing)
+        turn = self._reactor.submit(lambda: None)
         activity = self._executor.activity()
         self._executor.poke()
-        now: _Standstill | None = None
+        now: tuple[int, int] | None = None
         if activity.pending_count and not activity.executing_for_ns:
-            now = _Standstill(activity.decision_count, activity.execution_count)
+            now = activity.decision_count, activity.execution_count
         is_stuck = now is not None and now == self._last
         self._last = now
         turned = True
@@ -83,7 +77,3 @@ class ProgressWatch:
             turned = False
         executing_for_s = activity.executing_for_ns / _NS_PER_S
         return Progress(turned, executing_for_s, is_stuck, load_of(activity))
-
-
-def _do_nothing() -> None:
-    pass

@@ -56,21 +56,6 @@ class PushedBatches:
         pending_count: Requests that have come and are not handed out.
     """
 
-    __slots__ = (
-        "_assembly",
-        "_clock_ns",
-        "_handed_out",
-        "_kept",
-        "_outbox",
-        "_queue",
-        "_quiet_since_ns",
-        "_running",
-        "_sequences",
-        "_slot_count",
-        "grants",
-        "pending_count",
-    )
-
     def __init__(
         self,
         config: ModelConfig,
@@ -112,12 +97,7 @@ class PushedBatches:
         return not part.slots if sequences is None else sequences.fits(part)
 
     def is_foreseen(self, part: BatchPart, flags: Iterable[int]) -> bool:
-        """Whether the present holder knows what a part that an earlier one has granted does.
-
-        Args:
-            part: The part.
-            flags: Of its requests.
-        """
+        """Whether the present holder knows what a part that an earlier one has granted does."""
         sequences = self._sequences
         return sequences is None or sequences.is_foreseen(part, flags, self._assembly)
 

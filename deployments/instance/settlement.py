@@ -34,7 +34,6 @@ class Settlement:
         outbox: Takes the outcomes.
 
     Attributes:
-        statistics: The instance's counters.
         open_count: Requests of a decoupled model that the model was given and has not ended.
         moved_ns: When a decoupled model last began an execution, sent a response or was let go on.
         held_count: Responses of a decoupled model that wait until their caller takes them.

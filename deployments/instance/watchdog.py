@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from backends.api.model_config import ModelConfig
-from deployments.instance.activity import Activity
+from deployments.instance.process_load import Activity
 from deployments.scheduling.parameters import whole_number
 
 _log = logging.getLogger(__name__)

@@ -80,17 +80,6 @@ class ExecutedModel:
         buckets: What inputs are padded to; None pads nothing.
     """
 
-    __slots__ = (
-        "_config",
-        "_reshapes",
-        "buckets",
-        "is_batching",
-        "is_iterative",
-        "name",
-        "signature",
-        "version",
-    )
-
     def __init__(
         self,
         config: ModelConfig,

@@ -13,7 +13,7 @@ batch is executed, which for a decoupled model is before its last responses, the
 ======== ============ ========================= ====================================================
 frame    from, to     message                   meaning
 ======== ============ ========================= ====================================================
-ADOPT    holder, inst `Adopt`                   I hold your pool's queue from now on
+ADOPT    holder, inst `Holder`                  I hold your pool's queue from now on
 ADOPTED  inst, holder `Adopted`                 so be it; this is how far I am
 BATCH    router, inst `BatchPart`               the next INFER frames are a part of a batch
 DONE     inst, holder `Done`                    a batch is executed
@@ -34,21 +34,6 @@ from typing import Final, Protocol
 import msgspec
 
 from deployments.lane.inflight import LaneInflight
-
-
-class Adopt(msgspec.Struct, array_like=True):
-    """The message of ADOPT.
-
-    Attributes:
-        epoch: When the holder began to hold, in nanoseconds of the node's monotonic clock: of two
-            holders the later one is right.
-        host: Where the holder listens for tickets of other nodes.
-        port: Its port; 0 when it does not.
-    """
-
-    epoch: int
-    host: str = ""
-    port: int = 0
 
 
 class Adopted(msgspec.Struct, array_like=True):
@@ -162,12 +147,14 @@ class Bounce(msgspec.Struct, array_like=True):
 
 
 class Holder(msgspec.Struct, array_like=True):
-    """The message of HOLDER.
+    """The message of ADOPT and HOLDER.
 
     Attributes:
-        epoch: Of the holder; 0 when there is none at present, and another one is to come.
+        epoch: When the holder began to hold, in nanoseconds of the node's monotonic clock: of two
+            holders the later one is right. 0 when there is none at present, and another one is to
+            come.
         host: Where it listens for tickets of other nodes.
-        port: Its port.
+        port: Its port; 0 when it does not.
     """
 
     epoch: int
@@ -175,7 +162,6 @@ class Holder(msgspec.Struct, array_like=True):
     port: int = 0
 
 
-decode_adopt: Final = msgspec.msgpack.Decoder(Adopt).decode
 decode_adopted: Final = msgspec.msgpack.Decoder(Adopted).decode
 decode_batch_part: Final = msgspec.msgpack.Decoder(BatchPart).decode
 decode_bounce: Final = msgspec.msgpack.Decoder(Bounce).decode
@@ -200,12 +186,7 @@ class PoolEvents(Protocol):
         """Learn that the instance ends once it has executed what lies there soon."""
 
     def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
-        """Take a request back that is to be sent by way of the queue.
-
-        Args:
-            inflight: The request.
-            waited_ns: How long it has waited at the instance.
-        """
+        """Take a request back that is to be sent by way of the queue; it has waited so long."""
 
     def holder(self, message: Holder) -> None:
         """Learn who holds the queue of the instance's pool."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
+from typing import Self
 
 from mypy_extensions import mypyc_attr
 
@@ -57,7 +58,16 @@ logger = logging.getLogger(__name__)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LaneClient(PoolClient):
-    """A lane to one instance. Everything happens on the event loop that connected it.
+    """A lane to one instance. Everything happens on the event loop on which it was made.
+
+    Args:
+        endpoint: The instance; its Unix socket is used on the same node, TCP otherwise.
+        same_node: Whether the instance is on this node.
+        secret: The cluster's lane secret.
+        slabs: The slabs of this process.
+        on_lost: Called exactly once when the open lane ends, for whatever reason, with the
+            requests that have no terminal outcome; the lane has forgotten their sinks.
+        limits: Bounds of the lane.
 
     Attributes:
         is_local: Whether the instance is on this node.
@@ -80,7 +90,8 @@ class LaneClient(PoolClient):
         super().__init__(loop, connection, endpoint, limits.max_message_bytes)
         self.is_local = same_node
         self._report_lost = on_lost
-        # Until the lane is handed out a loss is an error of `connect`.
+        self._timeout_s = limits.handshake_timeout_s
+        # Until the lane is handed out a loss is an error of `open`.
         self._is_handed_out = False
         self._closes_when_idle = False
         self._silence = Silence(self._connection)
@@ -92,47 +103,20 @@ class LaneClient(PoolClient):
             GOAWAY: self._on_goaway,
         }
 
-    @classmethod
-    async def connect(
-        cls,
-        endpoint: InstanceEndpoint,
-        *,
-        same_node: bool,
-        secret: bytes,
-        slabs: SlabPool,
-        on_lost: Callable[["LaneClient", list[LaneInflight]], None],
-        limits: LaneLimits = DEFAULT_LIMITS,
-        tls: ssl.SSLContext | None = None,
-    ) -> "LaneClient":
-        """Open a lane to an instance.
+    async def open(self, tls: ssl.SSLContext | None = None) -> Self:
+        """Connect with the instance, and return the lane.
 
         Args:
-            endpoint: The instance; its Unix socket is used on the same node, TCP otherwise.
-            same_node: Whether the instance is on this node.
-            secret: The cluster's lane secret.
-            slabs: The slabs of this process.
-            on_lost: Called exactly once when the connected lane ends, for whatever reason, with
-                the requests that have no terminal outcome; the lane has forgotten their sinks.
-            limits: Bounds of the lane.
             tls: Context of TCP; None leaves it in clear text.
 
         Raises:
             UnavailableError: The instance cannot be reached, or is not the one expected.
         """
-        lane = cls(
-            endpoint,
-            same_node=same_node,
-            secret=secret,
-            slabs=slabs,
-            on_lost=on_lost,
-            limits=limits,
-        )
-        end = lane._connection
-        dialling = dial(endpoint, end, same_node=same_node, tls=tls)
-        peer = f"instance '{endpoint.name}'"
-        await open_end(end, dialling, limits.handshake_timeout_s, peer)
-        lane._is_handed_out = True
-        return lane
+        end, endpoint = self._connection, self.endpoint
+        dialling = dial(endpoint, end, same_node=self.is_local, tls=tls)
+        await open_end(end, dialling, self._timeout_s, f"instance '{endpoint.name}'")
+        self._is_handed_out = True
+        return self
 
     @property
     def is_open(self) -> bool:
@@ -178,13 +162,7 @@ class LaneClient(PoolClient):
             connection.flush()
 
     async def call(self, method: str, payload: bytes, timeout_s: float) -> bytes:
-        """Call a control method of the instance.
-
-        Raises:
-            InvalidArgumentError: The payload is too long.
-            UnavailableError: The lane is lost or there was no answer in time.
-            TritonError: The instance's own error.
-        """
+        """Call a control method of the instance; see `PendingCalls.make`."""
         if not self.is_open:
             raise self._closed_error()
         try:

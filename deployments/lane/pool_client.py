@@ -16,7 +16,6 @@ from backends.api.errors import InvalidArgumentError, TritonError, UnavailableEr
 from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.batches import (
-    Adopt,
     BatchPart,
     Forget,
     Holder,
@@ -136,7 +135,7 @@ class PoolClient:
         self.outstanding += len(prepared)
         connection.flush()
 
-    def adopt(self, message: Adopt) -> None:
+    def adopt(self, message: Holder) -> None:
         """Tell the instance who holds its pool's queue; `PoolEvents.adopted` is its answer."""
         self._say(ADOPT, encode(message))
 

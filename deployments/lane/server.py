@@ -4,7 +4,6 @@
 
 import socket
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -62,11 +61,6 @@ class LaneServer:
         self._listeners: list[ListeningSocket] = []
         self._socket_path: Path | None = None
 
-    @property
-    def inflight_count(self) -> int:
-        """Unanswered requests on all lanes."""
-        return self._state.inflight_count
-
     def start(
         self,
         uds: str,
@@ -90,7 +84,7 @@ class LaneServer:
             OSError: An address cannot be bound.
             UnavailableError: All ports are in use.
         """
-        self._listen(self._bind_unix(uds), self._local_lane)
+        self._listen(self._bind_unix(uds), offers_slabs=True)
         if tcp_host is None:
             return uds, ("", 0)
         try:
@@ -100,7 +94,7 @@ class LaneServer:
             self.close()
             raise
         port: int = sock.getsockname()[1]
-        self._listen(sock, self._remote_lane, tls)
+        self._listen(sock, tls, offers_slabs=False)
         return uds, (tcp_host, port)
 
     def start_draining(self) -> None:
@@ -120,11 +114,11 @@ class LaneServer:
         self._listeners.clear()
 
     def _listen(
-        self,
-        sock: socket.socket,
-        make_end: Callable[[], LaneConnection],
-        tls: ssl.SSLContext | None = None,
+        self, sock: socket.socket, tls: ssl.SSLContext | None = None, *, offers_slabs: bool
     ) -> None:
+        def make_end() -> LaneConnection:
+            return ServerLane(self._state, self._secret, offers_slabs=offers_slabs).connection
+
         self._listeners.append(ListeningSocket(self._state.reactor, sock, make_end, tls))
 
     def _bind_unix(self, uds: str) -> socket.socket:
@@ -142,9 +136,3 @@ class LaneServer:
             sock.close()
             raise
         return sock
-
-    def _local_lane(self) -> LaneConnection:
-        return ServerLane(self._state, self._secret, offers_slabs=True).connection
-
-    def _remote_lane(self) -> LaneConnection:
-        return ServerLane(self._state, self._secret, offers_slabs=False).connection

@@ -3,6 +3,7 @@
 """One lane at the instance's end, and the requests it brings."""
 
 import logging
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
@@ -19,7 +20,6 @@ from deployments.lane.frames import (
     FLAG_EXTENTS,
     FLAG_FINAL,
     GOAWAY,
-    HOLDER,
     INFER,
     PING,
     PONG,
@@ -65,61 +65,30 @@ class LaneHandler(PoolHandler, CallHandler, Protocol):
         """Learn that an unfinished request was cancelled, or that its router is gone."""
 
 
+@dataclass(slots=True, eq=False)
 class ServerState:
-    """What the lanes of one server share.
+    """What the lanes of one server share; see `deployments.lane.server.LaneServer`.
 
     Attributes:
-        reactor: What carries them.
-        handler: Where requests go.
-        inflight_count: Unanswered requests on all lanes.
         is_draining: Whether routers shall send no more requests.
-        memory: Clients' shared memory.
         holding: Who holds the queue of the instance's pool.
         lanes: The connections, also those that have proved nothing yet.
         unproved_count: How many have not.
-        crash_place: What the process leaves for routers to read when it crashes.
         lane_count: Lanes there have been.
     """
 
-    __slots__ = (
-        "crash_place",
-        "handler",
-        "holding",
-        "incarnation",
-        "inflight_count",
-        "is_draining",
-        "lane_count",
-        "lanes",
-        "limits",
-        "memory",
-        "reactor",
-        "slabs",
-        "unproved_count",
-    )
-
-    def __init__(
-        self,
-        reactor: Reactor,
-        handler: LaneHandler,
-        slabs: SlabPool,
-        incarnation: str,
-        limits: LaneLimits,
-        memory: RegionMemory,
-        crash_place: CrashPlace,
-    ) -> None:
-        self.crash_place = crash_place
-        self.lane_count = 0
-        self.reactor = reactor
-        self.handler = handler
-        self.slabs = slabs
-        self.incarnation = incarnation
-        self.limits = limits
-        self.inflight_count = 0
-        self.is_draining = False
-        self.memory = memory
-        self.holding = Holding()
-        self.lanes: set[ServerLane] = set()
-        self.unproved_count = 0
+    reactor: Reactor
+    handler: LaneHandler
+    slabs: SlabPool
+    incarnation: str
+    limits: LaneLimits
+    memory: RegionMemory
+    crash_place: CrashPlace
+    is_draining: bool = False
+    holding: Holding = field(default_factory=Holding)
+    lanes: "set[ServerLane]" = field(default_factory=set)
+    unproved_count: int = 0
+    lane_count: int = 0
 
 
 class ServerLane:
@@ -156,9 +125,7 @@ class ServerLane:
         self._calls = CallAnswers(
             self.connection, server.reactor, server.handler, server.limits.max_message_bytes
         )
-        self._pool = PoolServer(
-            self.connection, server.handler, server.holding, server.lanes, server.limits
-        )
+        self._pool = PoolServer(self.connection, server.handler, server.holding, server.limits)
 
     # What the connection calls: `deployments.lane.connection.LaneRole`
 
@@ -202,11 +169,6 @@ class ServerLane:
         if self.connection.is_set_up and not self.connection.is_lost:
             self.connection.send(GOAWAY, 0)
 
-    def send_holder(self, message: bytes) -> None:
-        """Tell the router who holds the queue of the instance's pool."""
-        if self.connection.is_set_up and not self.connection.is_lost:
-            self.connection.send(HOLDER, 0, message)
-
     def close(self) -> None:
         """Close the lane; its unanswered requests are cancelled."""
         self.connection.close("closed here")
@@ -219,7 +181,6 @@ class ServerLane:
             server.unproved_count -= 1
         orphans = list(self._unanswered.values())
         self._unanswered.clear()
-        server.inflight_count -= len(orphans)
         if orphans:
             logger.info("%s lost with %d requests: %s", self.describe(), len(orphans), reason)
         for request in orphans:
@@ -279,7 +240,6 @@ class ServerLane:
         request = decode_request(frame.message)
         accepted = ServerRequest(self, request_id, request, self._number << ID_BITS | request_id)
         self._unanswered[request_id] = accepted
-        self._server.inflight_count += 1
         if frame.flags & FLAG_EXTENTS:
             try:
                 attach(request.inputs, frame.tail, self.connection.slabs.reader)
@@ -376,4 +336,3 @@ class ServerLane:
     def _finish(self, request: ServerRequest, request_id: int) -> None:
         request.is_finished = True
         del self._unanswered[request_id]
-        self._server.inflight_count -= 1

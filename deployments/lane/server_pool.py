@@ -7,22 +7,20 @@ come by half.
 """
 
 import logging
-from collections.abc import Iterable
 from typing import Final, Protocol
 
 import msgspec
 
 from backends.api.errors import InternalError
 from deployments.lane.batches import (
-    Adopt,
     Adopted,
     BatchPart,
     Done,
     Forget,
     Holder,
-    decode_adopt,
     decode_batch_part,
     decode_forget,
+    decode_holder,
     without,
 )
 from deployments.lane.connection import LaneConnection
@@ -48,20 +46,10 @@ _NOBODY: Final = encode(Holder(0))
 _MAX_NUMBER: Final = (1 << 63) - 1
 
 
-class HolderLane(Protocol):
-    """The lane to the router that holds the pool's queue; `PoolServer` is the only one."""
-
-    def send_done(self, message: Done) -> None:
-        """Tell the holder that a batch is executed."""
-
-    def send_granted(self) -> None:
-        """Tell the holder that one batch may be executed."""
-
-
 class PoolHandler(Protocol):
     """What an instance does for its pool. Called on the reactor's thread."""
 
-    def adopt(self, lane: HolderLane, message: Adopt) -> Adopted:
+    def adopt(self, lane: "PoolServer", message: Holder) -> Adopted:
         """Execute batches only from now on, and tell this holder of them."""
 
     def received_part(self, part: BatchPart, requests: list[ServerRequest]) -> None:
@@ -90,14 +78,16 @@ class Holding:
     Attributes:
         epoch: Of the newest holder; 0 while the instance is on its own.
         end: That holder's lane; None once it is lost.
+        lanes: The connections that are set up.
         message: What each new lane is told; empty while the instance is on its own.
     """
 
-    __slots__ = ("end", "epoch", "message")
+    __slots__ = ("end", "epoch", "lanes", "message")
 
     def __init__(self) -> None:
         self.epoch = 0
         self.end: PoolServer | None = None
+        self.lanes: set[LaneConnection] = set()
         self.message = b""
 
 
@@ -108,7 +98,6 @@ class PoolServer:
         connection: Carries the frames.
         handler: What stands behind the lane.
         holding: Who holds the queue.
-        lanes: The connections of all lanes, to tell them of a new holder.
         limits: Bounds of the lane.
 
     Attributes:
@@ -116,31 +105,16 @@ class PoolServer:
         requests: Those that have come of it.
     """
 
-    __slots__ = (
-        "_come_count",
-        "_connection",
-        "_handler",
-        "_holding",
-        "_lanes",
-        "_limits",
-        "_part",
-        "_refused",
-        "is_collecting",
-        "requests",
-    )
-
     def __init__(
         self,
         connection: LaneConnection,
         handler: PoolHandler,
         holding: Holding,
-        lanes: "Iterable[PooledLane]",
         limits: LaneLimits,
     ) -> None:
         self._connection = connection
         self._handler = handler
         self._holding = holding
-        self._lanes = lanes
         self._limits = limits
         self.is_collecting = False
         self.requests: list[ServerRequest] = []
@@ -157,7 +131,8 @@ class PoolServer:
         }
 
     def set_up(self) -> None:
-        """Tell a new router who holds the queue."""
+        """Tell a new router who holds the queue, now and later."""
+        self._holding.lanes.add(self._connection)
         if self._holding.message:
             self._connection.send(HOLDER, 0, self._holding.message)
 
@@ -166,6 +141,7 @@ class PoolServer:
         self.is_collecting = False
         self.requests = []
         holding = self._holding
+        holding.lanes.discard(self._connection)
         if holding.end is self:
             holding.end = None
             self._announce(_NOBODY)
@@ -237,7 +213,7 @@ class PoolServer:
             self._handler.declined()
 
     def _on_adopt(self, frame: Frame) -> None:
-        message = decode_adopt(frame.message)
+        message = decode_holder(frame.message)
         if not 0 < message.epoch <= _MAX_NUMBER:
             raise FrameError(f"adoption with epoch {message.epoch}, expected a positive one")
         holding = self._holding
@@ -247,21 +223,14 @@ class PoolServer:
         holding.epoch = message.epoch
         holding.end = self
         # First: requests that are bounced go to the holder.
-        self._announce(encode(Holder(message.epoch, message.host, message.port)))
+        self._announce(encode(message))
         adopted = self._handler.adopt(self, message)
         self._connection.send(ADOPTED, 0, encode(adopted))
 
     def _announce(self, message: bytes) -> None:
         self._holding.message = message
-        for lane in list(self._lanes):
-            lane.send_holder(message)
-
-
-class PooledLane(Protocol):
-    """A lane that is told who holds the queue."""
-
-    def send_holder(self, message: bytes) -> None:
-        """Send a HOLDER, unless the lane is not open."""
+        for connection in self._holding.lanes:
+            connection.send(HOLDER, 0, message)
 
 
 def _is_count(number: int) -> bool:

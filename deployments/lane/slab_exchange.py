@@ -17,8 +17,8 @@ from deployments.slabs.pool import SlabPool, SlabReader, can_read_probe
 
 logger = logging.getLogger(__name__)
 
-_SLAB_FIELDS: Final = struct.Struct("<IQ")
-_RELEASE_FIELDS: Final = struct.Struct("<IQ")
+# Of an announcement: descriptor and size; of a release: slab and number.
+_FIELDS: Final = struct.Struct("<IQ")
 
 # Takes a frame's kind, its number and its message.
 SendFrame = Callable[[int, int, bytes], None]
@@ -37,7 +37,7 @@ class SlabExchange:
     Attributes:
         sender: Where large tensors of this end go.
         reader: Where large tensors of the peer are found.
-        offers_slabs: The same.
+        offers_slabs: Whether the peer may be on this node.
         peer_pid: Process whose slabs can be mapped; 0 when they cannot.
     """
 
@@ -108,7 +108,7 @@ class SlabExchange:
     def announce(self, detached: Detached) -> None:
         """Tell the peer of the slabs that a message is the first to use."""
         for slab in detached.new_slabs:
-            self._send(SLAB, slab.id, _SLAB_FIELDS.pack(slab.fd, slab.size_bytes))
+            self._send(SLAB, slab.id, _FIELDS.pack(slab.fd, slab.size_bytes))
 
     def _wake_release(self) -> None:
         # Runs on any thread, in weak-reference callbacks.
@@ -123,7 +123,7 @@ class SlabExchange:
         self._is_release_due = False
         released = self.reader.take_released()
         if released and not self._is_closed:
-            self._send(RELEASE, 0, b"".join([_RELEASE_FIELDS.pack(*key) for key in released]))
+            self._send(RELEASE, 0, b"".join([_FIELDS.pack(*key) for key in released]))
 
     def _slab_retired(self, slab_id: int) -> None:
         with contextlib.suppress(RuntimeError):
@@ -136,15 +136,15 @@ class SlabExchange:
     # Receiving
 
     def _on_release(self, frame: Frame) -> None:
-        if len(frame.message) % _RELEASE_FIELDS.size:
+        if len(frame.message) % _FIELDS.size:
             raise FrameError(f"release of {len(frame.message)} bytes")
-        for key in _RELEASE_FIELDS.iter_unpack(frame.message):
+        for key in _FIELDS.iter_unpack(frame.message):
             self.sender.released(key)
 
     def _on_slab(self, frame: Frame) -> None:
-        if not self.peer_pid or len(frame.message) != _SLAB_FIELDS.size:
+        if not self.peer_pid or len(frame.message) != _FIELDS.size:
             raise FrameError("slab announced out of place")
-        fd, size_bytes = _SLAB_FIELDS.unpack(frame.message)
+        fd, size_bytes = _FIELDS.unpack(frame.message)
         if not self.reader.announce(frame.request_id, self.peer_pid, fd, size_bytes):
             self._send(NO_SLABS, 0, b"")
 

@@ -26,19 +26,20 @@ _AUTHORITY: Final = "RAY_TLS_CA_CERT"
 
 @dataclass(frozen=True, slots=True)
 class LaneTls:
-    """The contexts of one process.
+    """The contexts of one process; None for clear text.
 
     Attributes:
         server: Of an instance's listener.
         client: Of a router.
     """
 
-    server: ssl.SSLContext
-    client: ssl.SSLContext
+    server: ssl.SSLContext | None
+    client: ssl.SSLContext | None
 
 
-def server_tls(mode: str, secret: bytes) -> ssl.SSLContext | None:
-    """Return the context of this process's listener for other nodes; None for clear text.
+@functools.cache
+def lane_tls(mode: str, secret: bytes) -> LaneTls:
+    """Return the contexts of this process's lanes to and from other nodes.
 
     Args:
         mode: One of `deployments.settings.lane_settings.TLS_MODES`.
@@ -47,27 +48,7 @@ def server_tls(mode: str, secret: bytes) -> ssl.SSLContext | None:
     Raises:
         InvalidArgumentError: As `read_lane_tls`.
     """
-    tls = _own(mode, secret)
-    return None if tls is None else tls.server
-
-
-def client_tls(mode: str, secret: bytes) -> ssl.SSLContext | None:
-    """Return the context of this process's lanes to other nodes; None for clear text.
-
-    Args:
-        mode: See `server_tls`.
-        secret: The cluster's lane secret.
-
-    Raises:
-        InvalidArgumentError: As `read_lane_tls`.
-    """
-    tls = _own(mode, secret)
-    return None if tls is None else tls.client
-
-
-@functools.cache
-def _own(mode: str, secret: bytes) -> LaneTls | None:
-    return _MAKERS[mode](secret)
+    return _MAKERS[mode](secret) or LaneTls(None, None)
 
 
 def derive_lane_tls(secret: bytes) -> LaneTls:

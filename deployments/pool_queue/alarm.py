@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from deployments.reactor.transport import Cancellable
+from deployments.reactor.transport import Cancellable, LaneLoop
 
 _NS_PER_S: Final = 1e9
 
@@ -20,12 +20,29 @@ class AlarmClock(Protocol):
 
 
 class LoopClock:
-    """Wakes to within the event loop's resolution, which is a millisecond."""
+    """Wakes by the timers of a loop, to within their resolution: of an event loop a millisecond.
+
+    Args:
+        loop: The loop; None for the event loop that runs.
+        clock_ns: Monotonic clock.
+        step_ns: Delays are rounded up to multiples of this.
+    """
+
+    def __init__(
+        self,
+        loop: LaneLoop | None = None,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        step_ns: int = 1,
+    ) -> None:
+        self._loop = loop
+        self._clock_ns = clock_ns
+        self._step_ns = step_ns
 
     def call_at_ns(self, at_ns: int, callback: Callable[[], object]) -> Cancellable:
         """Run a callback at an instant of the monotonic clock."""
-        delay_s = (at_ns - time.monotonic_ns()) / _NS_PER_S
-        return asyncio.get_running_loop().call_later(max(0.0, delay_s), callback)
+        steps = -(max(0, at_ns - self._clock_ns()) // -self._step_ns)
+        loop = asyncio.get_running_loop() if self._loop is None else self._loop
+        return loop.call_later(steps * self._step_ns / _NS_PER_S, callback)
 
 
 class Alarm:

@@ -59,11 +59,8 @@ class CandidacyEvents(Protocol):
         No other router's ticket has come yet.
         """
 
-    def connected(self, lane: TicketLane) -> None:
-        """Learn of the holder, by an open lane to it."""
-
-    def lost(self) -> None:
-        """Learn that the lane has ended; what waited there comes back next."""
+    def follow(self, lane: TicketLane | None) -> None:
+        """Learn of the holder, by an open lane; or that this has ended: what waited comes back."""
 
 
 class Candidacy:
@@ -132,7 +129,7 @@ class Candidacy:
         self._ended.set()
 
     async def close(self) -> None:
-        """Leave: neither hold nor use a queue; `CandidacyEvents.lost` is the last of a lane."""
+        """Leave: neither hold nor use a queue; that a lane has ended is the last of it."""
         self.give_up()
         await self._supervisor.close()
         if self.lane is not None:
@@ -196,7 +193,7 @@ class Candidacy:
             self._passed_count = 0
             return None
         try:
-            return await TicketLane.connect_unix(sock, self._options)
+            return await TicketLane(self._options, is_local=True).open_unix(sock)
         except UnavailableError as error:
             logger.info("%s; trying again", error)
             if isinstance(error.__cause__, TimeoutError):
@@ -207,13 +204,13 @@ class Candidacy:
         self.lane = lane
         self._let_go_of_port()
         lane.on_ended = self._lose
-        self._events.connected(lane)
+        self._events.follow(lane)
         await lane.wait_ended()
         self._passed_count = self._passed_count + 1 if lane.was_silent else 0
 
     def _lose(self) -> None:
         self.lane = None
-        self._events.lost()
+        self._events.follow(None)
 
 
 def _unix_socket() -> socket.socket:

@@ -61,9 +61,7 @@ class HeldQueue(Protocol):
     def withdrawn(self, ticket: "ForeignTicket", *, is_ended: bool = False) -> None:
         """Learn that a waiting ticket, which `is_cancelled` now, is not to be granted.
 
-        Args:
-            ticket: The ticket.
-            is_ended: Whether that ends its request, which counts as a failure here.
+        With ``is_ended`` that ends its request, which counts as a failure here.
         """
 
     def give_up(self, ticket: "ForeignTicket") -> bool:
@@ -90,11 +88,7 @@ class HeldQueues(Protocol):
         """Return the queue of a model version; None when it has none here, or not yet."""
 
     def queue_at(self, instance: str) -> HeldQueue | None:
-        """Return the queue whose batches lie at an instance, be it one that takes no tickets yet.
-
-        Args:
-            instance: Its incarnation.
-        """
+        """Return the queue whose batches lie at an incarnation, be it one without tickets yet."""
 
     def party_lost(self, party: ForeignParty) -> None:
         """Learn that a router is gone; its waiting tickets are cancelled already.

@@ -11,7 +11,6 @@ Everything happens on the process's event loop.
 
 import asyncio
 import itertools
-import math
 import time
 from collections.abc import Iterable
 from typing import Final
@@ -31,7 +30,7 @@ from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.undecided import UndecidedTickets
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import Holds
-from deployments.scheduling.pool_queue import Batch, PoolQueue
+from deployments.scheduling.pool_queue import Actions, PoolQueue
 
 _NS_PER_US: Final = 1000
 # What a queue goes by in a config.
@@ -41,7 +40,7 @@ _DECIDING: Final = (
 
 
 class HeldQueue:
-    """The queue of one model version; a `deployments.pool_queue.queued_request.NodeQueue`.
+    """The queue of one model version.
 
     Args:
         config: The model's complete config.
@@ -52,14 +51,13 @@ class HeldQueue:
         last_number: Of the batches that this process has given to its instances before.
 
     Attributes:
+        config: What it goes by.
         reports: Tells other routers of the load.
         undecided: Requests of sequences that it does not know yet.
 
     Raises:
         InvalidArgumentError: A parameter of the config is not what it has to be.
     """
-
-    load_s = math.inf
 
     def __init__(
         self,
@@ -70,7 +68,7 @@ class HeldQueue:
         holds: Holds,
         last_number: int = 0,
     ) -> None:
-        self._config = config
+        self.config = config
         self._name = config.name
         self._version = version
         self._epoch = epoch
@@ -121,11 +119,6 @@ class HeldQueue:
         return self._queue.pending_count + len(self.undecided) - self._withdrawn_count
 
     @property
-    def config(self) -> ModelConfig:
-        """The config it goes by."""
-        return self._config
-
-    @property
     def last_number(self) -> int:
         """The number of the batch that it has formed last."""
         return self._queue.last_number
@@ -138,16 +131,16 @@ class HeldQueue:
     @property
     def is_open(self) -> bool:
         """Whether what comes is executed, be it by instances that leave: of their sequences."""
-        if self._config.sequence_batching is None:
+        if self.config.sequence_batching is None:
             return self.has_instances
         return bool(self._queue.instances)
 
     async def knows(self, correlation_id: int | str) -> bool | None:
-        """Whether a sequence goes on here, in a slot or in the backlog; None: not known yet."""
+        """Say it as the queue of another process does."""
         return self.has_sequence(correlation_id)
 
     def has_sequence(self, correlation_id: int | str) -> bool | None:
-        """Whether a sequence goes on here; not to be waited for."""
+        """Whether a sequence goes on here, in a slot or in the backlog; None: not known yet."""
         if self._queue.knows(correlation_id):
             return True
         return False if self.undecided.has_heard() else None
@@ -159,12 +152,12 @@ class HeldQueue:
         """
         is_parameterless = config.sequence_batching is not None
         if any(
-            getattr(config, name) != getattr(self._config, name)
+            getattr(config, name) != getattr(self.config, name)
             for name in _DECIDING
             if not (is_parameterless and name == "parameters")
         ):
             return False
-        self._config = config
+        self.config = config
         return True
 
     def close(self) -> None:
@@ -228,14 +221,10 @@ class HeldQueue:
 
     def flush(self) -> None:
         """Have what waits executed by the instances that are there, which nobody follows."""
-        batching = self._config.dynamic_batching
+        batching = self.config.dynamic_batching
         delay_ns = 0 if batching is None else batching.max_queue_delay_us * _NS_PER_US
         now_ns = self._clock_ns()
-        actions = self._queue.flush(now_ns + delay_ns)
-        for batch in actions.batches:
-            self._give(batch)
-        for ticket, error in actions.dropped:
-            self._drop(ticket, error, now_ns)
+        self._carry_out(self._queue.flush(now_ns + delay_ns), now_ns)
 
     def clear(self) -> list[OwnRequest]:
         """Give up what waits; return the requests of this process, oldest first.
@@ -253,6 +242,7 @@ class HeldQueue:
             if ticket.is_cancelled:
                 self._withdrawn_count -= 1
             elif isinstance(ticket, OwnRequest):
+                ticket.queue = None
                 own.append(ticket)
             else:
                 ticket.turn_away(no_queue(self._name, self._version))
@@ -267,12 +257,7 @@ class HeldQueue:
         self._take(ticket)
 
     def withdrawn(self, ticket: HeldTicket, *, is_ended: bool = False) -> None:
-        """Forget a ticket that is cancelled, as soon as the queue looks at it.
-
-        Args:
-            ticket: The ticket.
-            is_ended: Whether that ends its request.
-        """
+        """Forget a ticket that is cancelled, as soon as the queue looks at it."""
         if is_ended:
             waited_ns = self._clock_ns() - ticket.enqueue_ns
             self._statistics.record_failure(FailureReason.CANCELED, waited_ns)
@@ -280,11 +265,7 @@ class HeldQueue:
         self._expiry.set(0)
 
     def give_up(self, ticket: HeldTicket) -> bool:
-        """Forget the first request of a sequence that has not begun, unless others follow it here.
-
-        Returns:
-            Whether it is to begin elsewhere now.
-        """
+        """Forget the first request of a sequence that has not begun, unless others follow it."""
         if not self._queue.give_up(ticket):
             return False
         if isinstance(ticket, OwnRequest):
@@ -309,12 +290,12 @@ class HeldQueue:
 
     def _answer(self) -> None:
         """Let routers whose requests wait elsewhere have what is free."""
-        for party in self.reports.answered(self.load):
+        for party in self.reports.askers.answered(self.load):
             # What may share a batch does not go ahead of the others.
             if self._looks_at_once and self._leases.make(party):
                 self.reports.granted(party)
             else:
-                self.reports.tell(party)
+                self.reports.tell(party, self.load)
 
     def party_lost(self, party: ForeignParty) -> None:
         """Have instances not wait for requests of a router that is gone."""
@@ -420,21 +401,21 @@ class HeldQueue:
         self._is_look_due = False
         now_ns = self._clock_ns()
         actions = self._queue.next(now_ns)
-        for batch in actions.batches:
-            self._give(batch)
-        for ticket, error in actions.dropped:
-            self._drop(ticket, error, now_ns)
+        self._carry_out(actions, now_ns)
         for instance in actions.asked:
             self._batches.lanes[instance].ask()
         for instance in actions.declined:
             self._batches.lanes[instance].decline()
         self._wake.set(actions.wake_at_ns)
-        if self.reports.has_askers:
+        if self.reports.askers:
             self._answer()
 
-    def _give(self, batch: Batch[HeldTicket]) -> None:
-        for party in self._batches.give(batch):
-            self.reports.granted(party)
+    def _carry_out(self, actions: Actions[HeldTicket], now_ns: int) -> None:
+        for batch in actions.batches:
+            for party in self._batches.give(batch):
+                self.reports.granted(party)
+        for ticket, error in actions.dropped:
+            self._drop(ticket, error, now_ns)
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()

@@ -8,6 +8,7 @@ when a request of theirs has to wait. Those that have requests waiting elsewhere
 instance (`deployments.pool_queue.askers`).
 """
 
+import asyncio
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -30,65 +31,41 @@ class LoadHearer(Hashable, Protocol):
 H = TypeVar("H", bound=LoadHearer)
 
 
-class ReportLoop(Protocol):
-    """What an event loop is needed for here."""
-
-    def time(self) -> float:
-        """Return the time, in seconds."""
-
-    def call_soon(self, callback: Callable[[], object], /) -> object:
-        """Run a callback in the next tick."""
-
-
 class LoadReports(Generic[H]):
     """The reports of one queue.
 
     Args:
         loop: Of the process.
         read_load: Returns the load now.
+
+    Attributes:
+        askers: Those that have asked to hear of a free instance.
     """
 
-    __slots__ = ("_askers", "_hearers", "_loop", "_read_load", "_waiting")
+    __slots__ = ("_hearers", "_loop", "_read_load", "_waiting", "askers")
 
-    def __init__(self, loop: ReportLoop, read_load: Callable[[], Load]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, read_load: Callable[[], Load]) -> None:
         self._loop = loop
         self._read_load = read_load
         # When each was last told.
         self._hearers: dict[H, float] = {}
-        self._askers: Askers[H] = Askers()
+        self.askers: Askers[H] = Askers()
         # Those that have sent requests in this tick.
         self._waiting: dict[H, None] = {}
-
-    @property
-    def has_askers(self) -> bool:
-        """Whether a router has asked to hear of a free instance."""
-        return bool(self._askers)
 
     def asked(self, hearer: H, *, when_free: bool) -> None:
         """Note that a router wants to know the load, which it hears from now on.
 
         Args:
             hearer: The router.
-            when_free: Whether it is to hear of the next free instance, by `answered`, and not of
-                the load as it is now.
+            when_free: Whether it is to hear of the next free instance, when `Askers.answered` says
+                so, and not of the load as it is now.
         """
-        if not when_free:
-            self._tell(hearer, self._read_load())
-            return
-        self._hearers.setdefault(hearer, float("-inf"))
-        self._askers.asked(hearer)
-
-    def asked_no_more(self, hearer: H) -> None:
-        """Note that a router has nothing waiting for a free instance any more."""
-        self._askers.forget(hearer)
-
-    def answered(self, load: Load) -> list[H]:
-        """Return the routers that are to hear of free instances now: each is told, or gets a lease.
-
-        Args:
-            load: The load now.
-        """
-        return self._askers.answered(load)
+        if when_free:
+            self._hearers.setdefault(hearer, float("-inf"))
+            self.askers.asked(hearer)
+        else:
+            self.tell(hearer, self._read_load())
 
     def used_by(self, hearer: H) -> None:
         """Note that a router has sent a request; it is told if something waits afterwards."""
@@ -104,17 +81,19 @@ class LoadReports(Generic[H]):
         """Note that a router has been granted something."""
         told_s = self._hearers.get(hearer)
         if told_s is not None and self._loop.time() - told_s >= GRANT_PERIOD_S:
-            self._tell(hearer, self._read_load())
+            self.tell(hearer, self._read_load())
 
-    def tell(self, hearer: H) -> None:
-        """Tell a router now, whatever it has heard."""
-        self._tell(hearer, self._read_load())
+    def tell(self, hearer: H, load: Load) -> None:
+        """Tell a router of the load now, whatever it has heard."""
+        self._hearers[hearer] = self._loop.time()
+        self.askers.told(hearer, load)
+        hearer.send_load(load)
 
     def forget(self, hearer: H) -> None:
         """Tell a router nothing more: it is gone."""
         self._hearers.pop(hearer, None)
         self._waiting.pop(hearer, None)
-        self._askers.forget(hearer)
+        self.askers.forget(hearer)
 
     def close(self) -> None:
         """Tell nobody anything any more."""
@@ -127,9 +106,4 @@ class LoadReports(Generic[H]):
         load = self._read_load()
         if load.waiting_count:
             for hearer in waiting:
-                self._tell(hearer, load)
-
-    def _tell(self, hearer: H, load: Load) -> None:
-        self._hearers[hearer] = self._loop.time()
-        self._askers.told(hearer, load)
-        hearer.send_load(load)
+                self.tell(hearer, load)

@@ -8,10 +8,12 @@ from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
+from backends.api.errors import RequestCancelledError
 from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START, InferenceRequest
 from deployments.contracts.sinks import ResponseSink
 from deployments.lane.inflight import LaneInflight
+from deployments.pool_queue.messages import Ticket
 from deployments.scheduling.factory import make_signature
 from deployments.scheduling.shape_buckets import shape_buckets_of
 
@@ -108,10 +110,45 @@ class OwnRequest(LaneInflight):
             self.request.correlation_id = 0
             self.request.flags = 0
 
+    def come_back(self) -> None:
+        """Go elsewhere, as no queue and no lane has it any more; end it if it was cancelled."""
+        self.queue = None
+        if self.cancelled:
+            self.sink.fail(RequestCancelledError(""))
+        else:
+            self.send_again()
+
+    def send_again(self) -> None:
+        """Send it once more, to wherever it belongs now; whoever routes it says how."""
+        raise NotImplementedError
+
     @property
     def is_cancelled(self) -> bool:
         """Whether the queue is to forget it; once it has begun, that is its instance's to do."""
         return self.cancelled and not self.is_kept
+
+
+def ticket_of(request: OwnRequest, model_name: str, version: int, *, now_ns: int) -> Ticket:
+    """Return the ticket of a request for another process's queue.
+
+    ``now_ns`` is for a holder on another node, whose clock is another one; 0 for one here.
+    """
+    return Ticket(
+        model_name,
+        version,
+        request.batch_size,
+        0 if now_ns else request.enqueue_ns,
+        request.signature,
+        request.timeout_us,
+        request.priority,
+        request.correlation_id,
+        request.flags,
+        request.request_id,
+        request.avoid,
+        now_ns - request.enqueue_ns if now_ns else 0,
+        request.tenant,
+        request.weight,
+    )
 
 
 class TicketMaker:
@@ -132,12 +169,7 @@ class TicketMaker:
         self._clock_ns = clock_ns
 
     def make(self, request: OwnRequest, queue: WaitingPlace) -> None:
-        """Have a request wait in a queue, which has to be told.
-
-        Args:
-            request: The request.
-            queue: The queue.
-        """
+        """Have a request wait in a queue, which has to be told."""
         request.forget_given_id()
         request.lane = None
         request.queue = queue

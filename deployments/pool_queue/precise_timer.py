@@ -15,9 +15,9 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
-from deployments.reactor.transport import Cancellable
+from deployments.pool_queue.alarm import Alarm, LoopClock
 
 logger = logging.getLogger(__name__)
 
@@ -30,16 +30,6 @@ _NS_PER_MS: Final = 1_000_000
 _NEVER_NS: Final = (1 << 63) - 1
 # From how many on cancelled deadlines are swept out before their time.
 _MANY: Final = 64
-
-
-class _Alarm(Protocol):
-    """Rings once, no sooner than it is set to."""
-
-    def set(self, at_ns: int) -> None:
-        """Set it to another time."""
-
-    def close(self) -> None:
-        """Never ring again."""
 
 
 class _Spec(ctypes.Structure):
@@ -81,7 +71,7 @@ class _DescriptorAlarm:
         self._spec.value_s, self._spec.value_ns = divmod(max(at_ns, 1), _NS)
         self._settime(self._fd, _TFD_TIMER_ABSTIME, self._address, None)
 
-    def close(self) -> None:
+    def cancel(self) -> None:
         """Never ring again."""
         if self._fd >= 0:
             self._loop.remove_reader(self._fd)
@@ -95,28 +85,6 @@ class _DescriptorAlarm:
             # It was set anew after it had rung.
             return
         self._ring()
-
-
-class _LoopAlarm:
-    """A timer of the loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
-        self._loop = loop
-        self._ring = ring
-        self._timer: Cancellable | None = None
-
-    def set(self, at_ns: int) -> None:
-        """Set it to another time."""
-        self.close()
-        # Whole milliseconds: uvloop would round a part of one down, and ring again and again.
-        delay_ms = -(max(0, at_ns - time.monotonic_ns()) // -_NS_PER_MS)
-        self._timer = self._loop.call_later(delay_ms / 1000, self._ring)
-
-    def close(self) -> None:
-        """Never ring again."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 class Deadline:
@@ -168,13 +136,14 @@ class PreciseTimer:
         self._deadlines: list[Deadline] = []
         self._cancelled_count = 0
         self._set_to_ns = _NEVER_NS
-        self._alarm: _Alarm
+        self._alarm: _DescriptorAlarm | Alarm
         try:
             self._alarm = _DescriptorAlarm(loop, self._ring)
             self.is_precise = True
         except (AttributeError, OSError, NotImplementedError) as error:
             logger.warning("queue delays are whole milliseconds: %s", error)
-            self._alarm = _LoopAlarm(loop, self._ring)
+            # Whole milliseconds: uvloop would round a part of one down, and ring again and again.
+            self._alarm = Alarm(LoopClock(loop, step_ns=_NS_PER_MS), self._ring)
             self.is_precise = False
 
     def call_at_ns(self, at_ns: int, callback: Callable[[], object]) -> Deadline:
@@ -188,7 +157,7 @@ class PreciseTimer:
 
     def close(self) -> None:
         """Call nothing any more."""
-        self._alarm.close()
+        self._alarm.cancel()
         self._deadlines.clear()
 
     def cancelled(self) -> None:

@@ -27,11 +27,8 @@ _LONGEST_RETRY_S: Final = 1.0
 class RemoteHolderEvents(Protocol):
     """What a router learns of the holder of another node; called on the event loop."""
 
-    def holder_connected(self, node_id: str, lane: TicketLane) -> None:
-        """Learn that its queues can be used, by an open lane."""
-
-    def holder_lost(self, node_id: str) -> None:
-        """Learn that the lane has ended; what waited there comes back next."""
+    def holder_changed(self, node_id: str) -> None:
+        """Learn that its queues can be used, or no more; what waited there comes back next."""
 
     def holder_is_away(self, node_id: str) -> bool:
         """Learn that no lane can be opened; return whether one is wanted any more.
@@ -50,7 +47,6 @@ class RemoteHolder:
         tls: Context of the lane; None leaves it in clear text.
 
     Attributes:
-        node_id: The node.
         lane: The open lane; None while there is none.
     """
 
@@ -102,9 +98,8 @@ class RemoteHolder:
                 await self._news.wait()
                 continue
             try:
-                lane = await TicketLane.connect_tcp(
-                    (holder.host, holder.port), holder.epoch, self._options, tls=self._tls
-                )
+                lane = TicketLane(self._options, is_local=False, epoch=holder.epoch)
+                await lane.open_tcp((holder.host, holder.port), self._tls)
             except UnavailableError as error:
                 if not self._events.holder_is_away(self.node_id):
                     await asyncio.Event().wait()
@@ -117,14 +112,14 @@ class RemoteHolder:
                 continue
             self.lane = lane
             lane.on_ended = self._lose
-            self._events.holder_connected(self.node_id, lane)
+            self._events.holder_changed(self.node_id)
             await lane.wait_ended()
             backoff.reset()
             await self._wait(backoff.next_s())
 
     def _lose(self) -> None:
         self.lane = None
-        self._events.holder_lost(self.node_id)
+        self._events.holder_changed(self.node_id)
 
     async def _wait(self, delay_s: float) -> bool:
         """Wait for a while, or until there is another holder; return whether there is."""

@@ -11,8 +11,8 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Self
 
 from backends.api.errors import RequestCancelledError, error_from_code
 from backends.api.model_config import ModelConfig
@@ -55,7 +55,6 @@ __all__ = ["TicketLane", "TicketLaneOptions"]
 logger = logging.getLogger(__name__)
 
 _MAX_NUMBER: Final = 0xFFFFFFFF
-_HOLDER: Final = "the holder of a node"
 # How long a holder has to say whether it knows a sequence.
 _ANSWER_TIMEOUT_S: Final = 2.0
 
@@ -63,7 +62,7 @@ _ANSWER_TIMEOUT_S: Final = 2.0
 class TicketLane:
     """A lane to one holder; implements `deployments.pool_queue.waiting_ticket.TicketSender`.
 
-    Everything happens on the event loop that connected it.
+    Everything happens on the event loop on which it was made.
 
     Args:
         options: What it has in common with others.
@@ -72,7 +71,6 @@ class TicketLane:
 
     Attributes:
         owner: The router.
-        is_local: Whether the holder is on this node.
         epoch: Of the holder.
         max_message_bytes: Longest message.
         waiting: What the holder has not decided on, by number.
@@ -114,47 +112,33 @@ class TicketLane:
             SEQUENCE: self._on_answer,
         }
 
-    @classmethod
-    async def connect_unix(cls, sock: socket.socket, options: TicketLaneOptions) -> "TicketLane":
-        """Open a lane to the holder of this node.
+    async def open_unix(self, sock: socket.socket) -> Self:
+        """Open the lane to the holder of this node, and return it.
 
         Args:
             sock: A Unix socket that is connected with the holder's; it is the lane's.
-            options: What the lane has in common with others.
 
         Raises:
             UnavailableError: There is no holder behind it, or it says nothing.
         """
-        lane = cls(options, is_local=True)
-        end = lane._connection
-        await open_end(end, take_unix(sock, end), lane._timeout_s, _HOLDER)
-        return lane
+        return await self._open(take_unix(sock, self._connection))
 
-    @classmethod
-    async def connect_tcp(
-        cls,
-        address: tuple[str, int],
-        epoch: int,
-        options: TicketLaneOptions,
-        *,
-        tls: ssl.SSLContext | None,
-    ) -> "TicketLane":
-        """Open a lane to the holder of another node.
+    async def open_tcp(self, address: tuple[str, int], tls: ssl.SSLContext | None) -> Self:
+        """Open the lane to the holder of another node, and return it.
 
         Args:
             address: Host and port.
-            epoch: Of the holder that listens there.
-            options: What the lane has in common with others.
             tls: Context of TCP; None leaves it in clear text.
 
         Raises:
             UnavailableError: The holder cannot be reached, or another one listens there.
         """
-        lane = cls(options, is_local=False, epoch=epoch)
-        end, (host, port) = lane._connection, address
-        dialling = lane._loop.create_connection(lambda: end, host, port, ssl=tls)
-        await open_end(end, dialling, lane._timeout_s, _HOLDER)
-        return lane
+        end, (host, port) = self._connection, address
+        return await self._open(self._loop.create_connection(lambda: end, host, port, ssl=tls))
+
+    async def _open(self, dialling: Coroutine[Any, Any, object]) -> Self:
+        await open_end(self._connection, dialling, self._timeout_s, "the holder of a node")
+        return self
 
     @property
     def is_open(self) -> bool:
@@ -362,8 +346,8 @@ class TicketLane:
     def _on_load(self, frame: Frame) -> None:
         load = decode_load(frame.message)
         queue = self._queues.get((load.model_name, load.version))
-        if queue is not None:
-            queue.told(load)
+        if queue is not None and queue.on_load is not None:
+            queue.on_load(load)
 
     def _on_lease(self, frame: Frame) -> None:
         lease = decode_lease(frame.message)

@@ -27,8 +27,7 @@ from deployments.lane.batches import BatchPart
 from deployments.lane.frames import FLAG_FINAL, LEASE_END, LOAD, TICKET, WITHDRAW
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question
-from deployments.pool_queue.own_request import OwnRequest, TicketMaker
-from deployments.pool_queue.ticket_message import ticket_of
+from deployments.pool_queue.own_request import OwnRequest, TicketMaker, ticket_of
 from deployments.pool_queue.waiting_ticket import (
     TicketSender,
     WaitingTicket,
@@ -49,7 +48,7 @@ _LONGEST_RETRY_S: Final = 0.2
 
 
 class TicketQueue:
-    """Implements `deployments.pool_queue.queued_request.NodeQueue`.
+    """The queue of one model version at a holder.
 
     Args:
         lane: The way to the holder.
@@ -57,13 +56,12 @@ class TicketQueue:
         version: Version number.
 
     Attributes:
+        config: What it goes by.
         on_load: Called when the holder has told of its load; None for nobody.
         on_lease: Called when the holder answers a question by a lease, which is to be used or
             given back; None to give it back.
         on_turned_away: Called when the holder has no such queue; returns whether requests that may
             as well wait elsewhere are to be the router's again. None to try again here.
-        load: What the holder last told of its load.
-        load_s: When that was, in seconds of the loop's clock; minus infinity for never.
         tickets: Those of its requests that the holder has not decided on.
     """
 
@@ -75,8 +73,6 @@ class TicketQueue:
         self._version = version
         self.configure(config)
         self.on_load: Callable[[Load], None] | None = None
-        self.load = Load(config.name, version)
-        self.load_s = float("-inf")
         self.tickets = WaitingTickets()
         self.on_lease: Callable[[Lease], None] | None = None
         self.on_turned_away: Callable[[], bool] | None = None
@@ -100,13 +96,8 @@ class TicketQueue:
 
     def configure(self, config: ModelConfig) -> None:
         """Go by another config of the same model version from now on."""
-        self._config = config
+        self.config = config
         self._tickets = TicketMaker(config, self._clock_ns)
-
-    @property
-    def config(self) -> ModelConfig:
-        """The config it goes by."""
-        return self._config
 
     # Requests
 
@@ -183,11 +174,7 @@ class TicketQueue:
         return bool(self.tickets.movable)
 
     def oldest(self, count: int) -> list[OwnRequest]:
-        """Return requests that wait and may as well wait elsewhere, the oldest first.
-
-        Args:
-            count: How many at most.
-        """
+        """Return so many requests that may as well wait elsewhere, or fewer, the oldest first."""
         return [each.request for each in itertools.islice(self.tickets.movable, count)]
 
     def starts(self) -> list[OwnRequest]:
@@ -235,13 +222,19 @@ class TicketQueue:
         )
 
     def _ticket_of(self, request: OwnRequest) -> bytes | None:
-        model, longest = (self._model_name, self._version), self._lane.max_message_bytes
+        longest = self._lane.max_message_bytes
         now_ns = 0 if self._lane.is_local else self._clock_ns()
         try:
-            return ticket_of(request, model, longest, now_ns=now_ns)
-        except InvalidArgumentError as error:
-            self._loop.call_soon(self._fail, request, error)
-            return None
+            ticket = ticket_of(request, self._model_name, self._version, now_ns=now_ns)
+            message: bytes = encode(ticket)
+            if len(message) <= longest:
+                return message
+            reason = f"{len(message)} bytes of id and shape tensors, expected at most {longest}"
+        except Exception as error:  # whatever a strange id provokes
+            reason = str(error)
+        text = f"request for model '{self._model_name}' cannot be queued: {reason}"
+        self._loop.call_soon(self._fail, request, InvalidArgumentError(text))
+        return None
 
     def _fail(self, request: OwnRequest, error: TritonError) -> None:
         request.queue = None
@@ -323,21 +316,17 @@ class TicketQueue:
         now_s = self._loop.time()
         waiting.unknown_since_s = waiting.unknown_since_s or now_s
         request = waiting.request
-        if waiting.is_withdrawn:
-            self._lane.strike_out(request.number)
-            self.gone(waiting, error)
-        elif self._may_leave() and request.is_movable:
-            self._return(waiting)
-        elif now_s - waiting.unknown_since_s < UNKNOWN_S:
-            waiting.is_unknown = True
-            self._park(waiting)
-        else:
-            self._lane.strike_out(request.number)
-            self.gone(waiting, error)
-
-    def _may_leave(self) -> bool:
-        self._is_left = is_left = self.on_turned_away is not None and self.on_turned_away()
-        return is_left
+        if not waiting.is_withdrawn:
+            self._is_left = self.on_turned_away is not None and self.on_turned_away()
+            if self._is_left and request.is_movable:
+                self._return(waiting)
+                return
+            if now_s - waiting.unknown_since_s < UNKNOWN_S:
+                waiting.is_unknown = True
+                self._park(waiting)
+                return
+        self._lane.strike_out(request.number)
+        self.gone(waiting, error)
 
     def gone(self, waiting: WaitingTicket, error: TritonError) -> None:
         """End a request, or give it back, that the holder has no ticket of any more."""
@@ -385,21 +374,15 @@ class TicketQueue:
         request.queue = None
         self._lane.owner.returned([request])
 
-    def told(self, load: Load) -> None:
-        """Note the holder's load."""
-        self.load = load
-        self.load_s = self._loop.time()
-        if self.on_load is not None:
-            self.on_load(load)
+    def ask(self, *, when_free: bool = False, is_over: bool = False) -> None:
+        """Have the holder tell its load now, or answer when it has a free instance, or forget that.
 
-    def ask_no_more(self) -> None:
-        """Have the holder forget that it was asked for a free instance."""
-        over = Question(self._model_name, self._version, is_over=True)
-        self._lane.send(LOAD, 0, encode(over))
-
-    def ask(self, *, when_free: bool = False) -> None:
-        """Have the holder tell its load now, or answer when it has a free instance."""
-        self._lane.send(LOAD, 0, encode(Question(self._model_name, self._version, when_free)))
+        Args:
+            when_free: Whether it is asked for a free instance.
+            is_over: Whether it is not any more.
+        """
+        question = Question(self._model_name, self._version, when_free, is_over)
+        self._lane.send(LOAD, 0, encode(question))
 
     async def knows(self, correlation_id: int | str) -> bool | None:
         """Whether a sequence goes on there; None when the holder does not say."""

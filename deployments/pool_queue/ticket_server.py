@@ -82,11 +82,6 @@ class TicketServer:
         self.unproved_count = 0
         self._listeners: list[Listener] = []
 
-    @property
-    def ticket_count(self) -> int:
-        """Tickets that wait, of all routers."""
-        return sum(lane.waiting_count for lane in self.lanes)
-
     def open(self, sock: socket.socket, epoch: int) -> None:
         """Accept the routers of this node.
 
@@ -154,11 +149,6 @@ class PartyLane:
             self, loop, ServerHandshake, secret, NO_SLABS, limits, offers_slabs=False
         )
 
-    @property
-    def waiting_count(self) -> int:
-        """Tickets that wait."""
-        return len(self._waiting)
-
     def close(self) -> None:
         """Close the lane; its router has its requests again."""
         self.connection.close("closed here")
@@ -207,6 +197,9 @@ class PartyLane:
             ticket.is_cancelled = True
             ticket.queue.withdrawn(ticket)
         logger.info("%s lost with %d tickets: %s", self.describe(), len(waiting), reason)
+        if not server.epoch:
+            # It is this holder that ends its lanes.
+            return
         try:
             self._queues.party_lost(self)
         except Exception:
@@ -282,7 +275,7 @@ class PartyLane:
         if queue is None:
             return
         if asked.is_over:
-            queue.reports.asked_no_more(self)
+            queue.reports.askers.forget(self)
         else:
             queue.asked_by(self, when_free=asked.when_free)
 

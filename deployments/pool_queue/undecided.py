@@ -18,11 +18,6 @@ from deployments.pool_queue.foreign_ticket import HeldTicket
 _WAIT_S: Final = 5.0
 
 
-def always() -> bool:
-    """Say that nothing more is to be heard."""
-    return True
-
-
 class UndecidedTickets:
     """What waits in one queue until its instances have told what runs there.
 
@@ -41,7 +36,7 @@ class UndecidedTickets:
         self._tickets: list[HeldTicket] = []
         self._timer: asyncio.TimerHandle | None = None
         self._is_deciding = False
-        self.has_heard: Callable[[], bool] = always
+        self.has_heard: Callable[[], bool] = lambda: True
 
     def __len__(self) -> int:
         return len(self._tickets)

@@ -20,12 +20,7 @@ class TicketOwner(Protocol):
     """The router behind a lane of tickets."""
 
     def send_part(self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]) -> bool:
-        """Send requests to an instance as a part of a batch.
-
-        Args:
-            instance: Its incarnation.
-            part: What is said of the part.
-            requests: Its requests.
+        """Send requests to an incarnation as a part of a batch.
 
         Returns:
             Whether that could be done: a lane to the instance is open.
@@ -128,7 +123,8 @@ class WaitingTickets:
 
     def all(self) -> list[WaitingTicket]:
         """Return all of them, oldest first."""
-        return sorted([*self.movable, *self.starts, *self.bound], key=_enqueue_ns)
+        tickets = [*self.movable, *self.starts, *self.bound]
+        return sorted(tickets, key=lambda waiting: waiting.request.enqueue_ns)
 
     def add(self, waiting: WaitingTicket) -> None:
         """Take a ticket that the holder has, or is about to get."""
@@ -158,10 +154,6 @@ class WaitingTickets:
         self.movable.clear()
         self.starts.clear()
         self.bound.clear()
-
-
-def _enqueue_ns(waiting: WaitingTicket) -> int:
-    return waiting.request.enqueue_ns
 
 
 def not_begun(
@@ -207,16 +199,8 @@ class TicketLaneOptions:
 
 
 class TicketSender(Protocol):
-    """A lane of tickets as its queues use it; `deployments.pool_queue.ticket_lane.TicketLane`.
+    """A lane of tickets as its queues use it; `deployments.pool_queue.ticket_lane.TicketLane`."""
 
-    Attributes:
-        owner: The router.
-        is_local: Whether the holder is on this node, and its clock the same.
-        max_message_bytes: Longest message.
-        waiting: What is written down, by number.
-    """
-
-    waiting: dict[int, WaitingTicket]
     owner: TicketOwner
     is_local: bool
     max_message_bytes: int

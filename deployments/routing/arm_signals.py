@@ -10,7 +10,7 @@ import asyncio
 from typing import Final
 
 from backends.api.errors import TritonError
-from deployments.contracts.arm_report import ArmReport, encode_arms
+from deployments.contracts.arm_report import encode_arms
 from deployments.contracts.control import ControllerLink
 from deployments.routing.router import Router
 
@@ -22,16 +22,16 @@ class ArmSignals:
 
     Args:
         router: The router.
-        controller: Who is told.
 
     Attributes:
+        subject: What is told, for the log.
         wanted: Set while the table has rollouts.
     """
 
-    def __init__(self, router: Router, controller: ControllerLink) -> None:
+    def __init__(self, router: Router) -> None:
+        self.subject = "rollouts"
         self.wanted = asyncio.Event()
         self._router = router
-        self._controller = controller
 
     def refresh(self) -> None:
         """Learn that the table is another one."""
@@ -40,26 +40,23 @@ class ArmSignals:
         else:
             self.wanted.clear()
 
-    async def run(self) -> None:
+    async def run(self, controller: ControllerLink) -> None:
         """Report for ever."""
         while True:
             await self.wanted.wait()
             await asyncio.sleep(REPORT_S)
-            await self.tell()
+            await self.tell(controller)
 
-    async def tell(self) -> None:
+    async def tell(self, controller: ControllerLink) -> None:
         """Send a report, if there is anything to tell; what does not arrive is told next time."""
         rollouts = self._router.arms.rollouts
         reports = [row for rollout in rollouts.values() for row in rollout.take_counts()]
         if not reports:
             return
         try:
-            await self._controller.report_arms(encode_arms(reports))
+            await controller.report_arms(encode_arms(reports))
         except TritonError:
-            self._keep(reports)
-
-    def _keep(self, reports: list[ArmReport]) -> None:
-        for report in reports:
-            rollout = self._router.arms.rollouts.get(report.key)
-            if rollout is not None:
-                rollout.counts(report.version).add(report)
+            for report in reports:
+                rollout = rollouts.get(report.key)
+                if rollout is not None:
+                    rollout.counts(report.version).add(report)

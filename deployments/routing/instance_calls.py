@@ -53,13 +53,10 @@ class InstanceCalls:
     def greet(self, method: str, payload: bytes) -> None:
         """Call a control method on every instance, also on those that come later."""
         self.greeting = (method, payload)
-        self._greet(self._links.all())
+        self.send_greeting(self._links.all())
 
-    def greet_new(self, link: Link) -> None:
-        """Greet an instance whose lane has opened."""
-        self._greet([link])
-
-    def _greet(self, links: list[Link]) -> None:
+    def send_greeting(self, links: list[Link]) -> None:
+        """Greet instances, if there is a greeting."""
         if self.greeting is None:
             return
         method, payload = self.greeting

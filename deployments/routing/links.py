@@ -11,9 +11,12 @@ from typing import Final
 from backends.api.errors import TritonError
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import SILENT_PERIODS, LaneClient, LaneInflight
-from deployments.routing.model_pools import ModelPools
+from deployments.lane.messages import limits_of
+from deployments.lane.tls import lane_tls
 from deployments.routing.node_pools import NodePools
-from deployments.routing.pool import Link, LinkPool
+from deployments.routing.pool import Link, LinkPool, ModelPools
+from deployments.settings.lane_settings import LaneSettings
+from deployments.slabs.pool import SlabPool
 from deployments.supervision.backoff import Backoff
 from deployments.supervision.supervisor import Supervisor
 
@@ -74,7 +77,6 @@ class LinkSet:
         node_pools: NodePools,
     ) -> None:
         self._node_pools = node_pools
-        node_pools.reach = self.open_leaving
         self._node_id = node_id
         self._connect = connect
         self._on_connected = on_connected
@@ -127,7 +129,7 @@ class LinkSet:
                 self._open(pool, endpoint)
         # Only now: what waited for the last instances of a pool that go finds their successors.
         for link in [link for pool in pools.of(names) for link in pool.links]:
-            key = _key(link)
+            key = key_of(link.endpoint)
             if key not in wanted:
                 del self._links[key]
                 self._retire(link, is_leaving=key in leaving)
@@ -148,7 +150,7 @@ class LinkSet:
 
     def open_leaving(self, pool: LinkPool, endpoint: InstanceEndpoint) -> None:
         """Open a link to an instance that goes on with its sequences only, if there is none."""
-        key = (endpoint.name, endpoint.incarnation)
+        key = key_of(endpoint)
         is_known = key in self._links or key in self._leaving
         if is_known or pool.sequences is None or endpoint.incarnation == self._own_incarnation:
             return
@@ -172,17 +174,15 @@ class LinkSet:
 
     def check(self) -> None:
         """Note that a period has passed; break off with the instances that are silent too long."""
+        heartbeat = self._heartbeat
         for lane, link in list(self._lanes.items()):
-            if self._heartbeat is not None and lane.is_unresponsive():
-                self._break_off(link.endpoint, lane, self._heartbeat)
-
-    def _break_off(
-        self, endpoint: InstanceEndpoint, lane: LaneClient, heartbeat: Heartbeat
-    ) -> None:
-        reason = f"instance {endpoint.name} showed no progress for {heartbeat.timeout_s:g} s"
-        # Its unanswered requests are the router's again before this returns.
-        lane.break_off(reason)
-        self._supervisor.spawn(f"report of {endpoint.name}", _report(heartbeat, endpoint, reason))
+            if heartbeat is not None and lane.is_unresponsive():
+                name = link.endpoint.name
+                reason = f"instance {name} showed no progress for {heartbeat.timeout_s:g} s"
+                # Its unanswered requests are the router's again before this returns.
+                lane.break_off(reason)
+                report = _report(heartbeat, link.endpoint, reason)
+                self._supervisor.spawn(f"report of {name}", report)
 
     async def _keep_checking(self, period_s: float) -> None:
         while True:
@@ -191,7 +191,7 @@ class LinkSet:
 
     def _open(self, pool: LinkPool, endpoint: InstanceEndpoint) -> None:
         link = self._new_link(pool, endpoint)
-        self._links[_key(link)] = link
+        self._links[key_of(link.endpoint)] = link
         pool.links.append(link)
 
     def _new_link(self, pool: LinkPool, endpoint: InstanceEndpoint) -> Link:
@@ -228,7 +228,7 @@ class LinkSet:
 
     def _restore(self, pool: LinkPool, key: _Key) -> bool:
         """Take up a link again whose instance had left the table: its sequences went on there."""
-        link = next((each for each in pool.retired if _key(each) == key), None)
+        link = next((each for each in pool.retired if key_of(each.endpoint) == key), None)
         if link is None:
             return False
         link.closed = False
@@ -294,6 +294,21 @@ class LinkSet:
         self._on_lost(link, orphans)
 
 
+async def open_lane(
+    secret: bytes, slabs: SlabPool, lanes: LaneSettings, link: Link, on_lost: OnLost
+) -> LaneClient:
+    """Open the lane of a link; see `LaneClient`."""
+    lane = LaneClient(
+        link.endpoint,
+        same_node=link.is_local,
+        secret=secret,
+        slabs=slabs,
+        on_lost=on_lost,
+        limits=limits_of(lanes),
+    )
+    return await lane.open(None if link.is_local else lane_tls(lanes.tls, secret).client)
+
+
 async def _report(heartbeat: Heartbeat, endpoint: InstanceEndpoint, reason: str) -> None:
     try:
         await heartbeat.report(endpoint.name, endpoint.incarnation, reason)
@@ -302,8 +317,9 @@ async def _report(heartbeat: Heartbeat, endpoint: InstanceEndpoint, reason: str)
         logger.info("report of %s: %s", endpoint.name, error)
 
 
-def _key(link: Link) -> _Key:
-    return link.endpoint.name, link.endpoint.incarnation
+def key_of(endpoint: InstanceEndpoint) -> _Key:
+    """Return what tells an instance from all others, and from those before it of its name."""
+    return endpoint.name, endpoint.incarnation
 
 
 def drop(link: Link) -> None:

@@ -14,16 +14,19 @@ over routers counts each request once.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
+from backends.api.errors import TritonError
+from deployments.contracts.control import ControllerLink
 from deployments.contracts.load_report import VersionLoad, encode_loads
 from deployments.lane.client import LaneClient
 from deployments.pool_queue.held_queue import HeldQueue
-from deployments.pool_queue.queued_request import NodeQueue
-from deployments.pool_queue.ticket_queue import TicketQueue
-from deployments.routing.pool import LinkPool
+from deployments.routing.pool import LinkPool, NodeQueue
 from deployments.routing.router import Router
+
+_log = logging.getLogger(__name__)
 
 SAMPLE_S: Final = 0.25
 REPORT_S: Final = 1.0
@@ -39,10 +42,12 @@ class LoadSignals:
         clock_s: Seconds of a clock that only goes forward.
 
     Attributes:
+        subject: What is told, for the log.
         wanted: Set while the table has versions that autoscale.
     """
 
     def __init__(self, router: Router, clock_s: Callable[[], float] | None = None) -> None:
+        self.subject = "the load"
         self.wanted = asyncio.Event()
         self._router = router
         self._clock_s = clock_s or asyncio.get_running_loop().time
@@ -59,6 +64,19 @@ class LoadSignals:
             self._is_stale = True
         else:
             self._look()
+
+    async def run(self, controller: ControllerLink) -> None:
+        """Tell the controller for ever."""
+        while True:
+            await self.wanted.wait()
+            await asyncio.sleep(SAMPLE_S)
+            report = self.sample()
+            if report:
+                try:
+                    await controller.report_load(report)
+                except TritonError as error:
+                    # The next report says all that there is to say then.
+                    _log.warning("the load could not be told: %s", error.message)
 
     def _look(self) -> None:
         self._is_stale = False
@@ -135,6 +153,4 @@ def _queues(pool: LinkPool) -> set[NodeQueue]:
 
 def _own_waiting(queue: NodeQueue) -> int:
     """Return how many requests of this process wait in a queue."""
-    if isinstance(queue, HeldQueue):
-        return queue.own_waiting_count
-    return queue.waiting_count if isinstance(queue, TicketQueue) else 0
+    return queue.own_waiting_count if isinstance(queue, HeldQueue) else queue.waiting_count

@@ -9,7 +9,7 @@ INTERNAL, so that neither a client nor a proxy has it crash others. Processes th
 to end or not reached any more, and requests that waited meanwhile, do not count.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from backends.api.errors import (
     InternalError,
@@ -24,16 +24,8 @@ from deployments.routing.pool import Link
 from deployments.routing.routed_request import RoutedRequest, is_stateful
 
 
-def end_or_resend(
-    link: Link, orphans: Sequence[LaneInflight], resend: Callable[[RoutedRequest], None]
-) -> None:
-    """Send each request once more, to another instance, or end it with an error.
-
-    Args:
-        link: The way to the instance that is lost.
-        orphans: The requests that had no terminal outcome, all of one lane.
-        resend: Sends a request to another instance than the one that had it.
-    """
+def end_or_resend(link: Link, orphans: Sequence[LaneInflight]) -> None:
+    """Send each request of a lane that is lost once more, to another instance, or end it."""
     name = link.endpoint.name
     lost = _crash_of(orphans)
     for routed in orphans:
@@ -55,7 +47,7 @@ def end_or_resend(
             # Its time at the instance was no wait: that would have it expire unexecuted.
             routed.enqueue_ns = routed.request.waited_ns = 0
             # Where there is no other, it waits for the one that takes the place of this.
-            resend(routed)
+            routed.send_again()
 
 
 def _crash_of(orphans: Sequence[LaneInflight]) -> Crash | None:

@@ -10,27 +10,23 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backends.api.errors import RequestCancelledError
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.lane.batches import Adopt, BatchPart, Holder
-from deployments.lane.tls import client_tls, server_tls
+from deployments.lane.batches import BatchPart, Holder
+from deployments.lane.tls import lane_tls
 from deployments.pool_queue.connection import ticket_limits_of
 from deployments.pool_queue.election import Candidacy, socket_name
-from deployments.pool_queue.foreign_ticket import ForeignParty
-from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.holder_port import HolderPort
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.precise_timer import PreciseTimer
-from deployments.pool_queue.queued_request import NodeQueue
 from deployments.pool_queue.remote_holder import RemoteHolder
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from deployments.pool_queue.ticket_server import BACKLOG, TicketServer
 from deployments.routing.node_pools import NodePools
-from deployments.routing.pool import LinkPool
+from deployments.routing.pool import LinkPool, NodeQueue
 from deployments.settings.lane_settings import LaneSettings
 from deployments.supervision.supervisor import Supervisor
 
@@ -60,19 +56,27 @@ class NodeMember:
 
 
 class Membership:
-    """Implements what lanes of tickets ask of a router: their owner, their queues, their events.
+    """Implements what lanes of tickets ask of a router: their owner, their events.
 
     Args:
         member: What the router is on its node.
         pools: The pools of the node.
+        reach: Opens a lane to an instance that goes on with sequences, if there is none; see
+            `deployments.pool_queue.waiting_ticket.TicketOwner`.
     """
 
-    def __init__(self, member: NodeMember, pools: NodePools) -> None:
+    def __init__(
+        self,
+        member: NodeMember,
+        pools: NodePools,
+        reach: Callable[[str, int, InstanceEndpoint], None],
+    ) -> None:
+        self.reach = reach
         self._member = member
         self._pools = pools
         limits = ticket_limits_of(member.lanes)
         self._server = (
-            TicketServer(self, secret=member.secret, limits=limits) if member.may_hold else None
+            TicketServer(pools, secret=member.secret, limits=limits) if member.may_hold else None
         )
         silence_s = member.lanes.heartbeat_timeout_s
         options = TicketLaneOptions(member.secret, self, limits, silence_s)
@@ -129,11 +133,11 @@ class Membership:
                 port = self._server.accept_remote(sock, self._tls)
             else:
                 self._tasks.spawn("port for other nodes", self._look_for_port(epoch))
-        self._pools.hold(Adopt(epoch, self._member.host, port))
+        self._pools.hold(Holder(epoch, self._member.host, port))
 
     def _listen(self) -> socket.socket:
         lanes = self._member.lanes
-        self._tls = server_tls(lanes.tls, self._member.secret)
+        self._tls = lane_tls(lanes.tls, self._member.secret).server
         return lanes.ports.listen(self._member.host, BACKLOG)
 
     async def _look_for_port(self, epoch: int) -> None:
@@ -145,14 +149,10 @@ class Membership:
                 self._candidacy.depose()
                 self._pools.follow(None)
 
-    def connected(self, lane: TicketLane) -> None:
-        """Use the queues of the node's holder."""
-        self._pools.follow(lane)
-
-    def lost(self) -> None:
-        """Wait for the next holder."""
-        if not self._is_closed:
-            self._pools.follow(None)
+    def follow(self, lane: TicketLane | None) -> None:
+        """Use the queues of the node's holder, or wait for the next one."""
+        if lane is not None or not self._is_closed:
+            self._pools.follow(lane)
 
     # Other nodes: `deployments.pool_queue.remote_holder.RemoteHolderEvents`
 
@@ -160,22 +160,18 @@ class Membership:
         """Take what an instance of another node says of its holder."""
         remote = self._remote.get(node_id)
         if remote is None:
-            tls = client_tls(self._member.lanes.tls, self._member.secret)
+            tls = lane_tls(self._member.lanes.tls, self._member.secret).client
             remote = RemoteHolder(node_id, self._options, self, tls)
             self._remote[node_id] = remote
         remote.told(holder)
 
-    def holder_connected(self, node_id: str, lane: TicketLane) -> None:
-        """Use the queues of another node."""
-        self._pools.remote_changed(node_id)
-
-    def holder_lost(self, node_id: str) -> None:
-        """Use the queues of another node no longer."""
+    def holder_changed(self, node_id: str) -> None:
+        """Use the queues of another node, or no longer."""
         self._pools.remote_changed(node_id)
 
     def holder_is_away(self, node_id: str) -> bool:
         """Forget the holder of a node that has no instance any more."""
-        if self._pools.has_instances_at(node_id):
+        if any(pool.has_instance_at(node_id) for pool in self._pools.all()):
             return True
         self._tasks.spawn(f"end of {node_id}", self._remote.pop(node_id).close())
         return False
@@ -194,39 +190,10 @@ class Membership:
         lane = self._pools.lane_to(instance)
         if lane is None:
             return False
-        for request in requests:
-            request.queue = None
         lane.start_batch(part, requests)
         return True
 
     def returned(self, requests: list[OwnRequest]) -> None:
         """Send what waited at a holder that is gone to the next one."""
         for request in requests:
-            request.queue = None
-            if request.cancelled:
-                request.sink.fail(RequestCancelledError(""))
-            else:
-                self._pools.send_again(request)
-
-    def reach(self, model_name: str, version: int, endpoint: InstanceEndpoint) -> None:
-        """Open a lane to an instance that goes on with sequences, if there is none."""
-        pool = self._pools.find(model_name, version)
-        if pool is not None:
-            self._pools.reach(pool, endpoint)
-
-    # `deployments.pool_queue.foreign_ticket.HeldQueues`
-
-    def find(self, model_name: str, version: int) -> HeldQueue | None:
-        """Return a queue that is held here."""
-        return self._pools.held(model_name, version)
-
-    def queue_at(self, instance: str) -> HeldQueue | None:
-        """Return the queue that is held here and whose batches lie at an instance."""
-        return self._pools.queue_at(instance)
-
-    def party_lost(self, party: ForeignParty) -> None:
-        """Learn that another router is gone; not when it is this holder that ends its lanes."""
-        if not self._candidacy.is_holder:
-            return
-        for queue in self._pools.all_held():
-            queue.party_lost(party)
+            request.come_back()

@@ -22,11 +22,11 @@ from typing import Final
 
 from backends.api.errors import TritonError
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
-from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.contracts.sinks import Inflight
 from deployments.rollouts.comparing import Mismatch, compare
 from deployments.routing.mismatch_file import MismatchFile
-from deployments.routing.served_model import ServedModel
-from deployments.routing.shadow import Shadow
+from deployments.routing.model_rollout import Shadow
+from deployments.routing.served_model import ServedModel, Submit
 from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,6 @@ TIMEOUT_S: Final = 10.0
 # Answers that are larger together are compared elsewhere than on the loop.
 _LARGE_BYTES: Final = 1 << 16
 
-Send = Callable[[ServedModel, InferenceRequest, ResponseSink], Inflight]
 Find = Callable[[str, int], ServedModel | None]
 
 
@@ -47,14 +46,14 @@ class Mirror:
     """Copies requests.
 
     Args:
-        send: Sends a checked request to a version.
+        send: Submits a checked request to a version.
         find: Finds a version that takes requests.
         mismatches: Where samples of differences go.
         pause_s: For how long a copy waits for others.
     """
 
     def __init__(
-        self, send: Send, find: Find, mismatches: MismatchFile, pause_s: float = _PAUSE_S
+        self, send: Submit, find: Find, mismatches: MismatchFile, pause_s: float = _PAUSE_S
     ) -> None:
         self._pause_s = pause_s
         self._send = send
@@ -154,7 +153,7 @@ class _Copy:
         self._timer: asyncio.TimerHandle | None = None
         self._has_ended = False
 
-    def start(self, find: Find, send: Send) -> None:
+    def start(self, find: Find, send: Submit) -> None:
         """Send the copy; whatever comes of it, `Mirror.ended` hears of it once."""
         model = find(self.shadow.key, self.shadow.version)
         if model is None or model.pool.is_dormant or model.pool.is_restarting:

@@ -4,6 +4,7 @@
 
 import random
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from backends.api.request import InferenceRequest
@@ -14,12 +15,32 @@ from deployments.rollouts.comparing import Tolerance
 from deployments.rollouts.encoding import decode_traffic
 from deployments.rollouts.spec import Source, Traffic
 from deployments.routing.arm_count import ArmCount
-from deployments.routing.shadow import Shadow
 from deployments.tracing.passing_sink import ObservedSink
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 _NO_HEADERS: Final[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """What a request is compared with.
+
+    Attributes:
+        key: The model's key.
+        version: The version that has the copy.
+        tolerance: How far answers may be apart.
+        most_pending: So many copies may wait or be under way.
+        mismatches_per_minute: So many differences are written to the file.
+        counts: Of that version.
+    """
+
+    key: str
+    version: int
+    tolerance: Tolerance
+    most_pending: int
+    mismatches_per_minute: int
+    counts: ArmReport
 
 
 class ModelRollout:
@@ -36,25 +57,24 @@ class ModelRollout:
 
     def __init__(self, key: str, traffic: bytes, usable: Collection[int]) -> None:
         self._key = key
-        self._encoded = traffic
-        self._traffic = decode_traffic(traffic)
         self._counts: dict[int, ArmReport] = {}
+        self._take(traffic)
         # Ingresses begin at random places.
         phase = random.randrange(SPACE)  # noqa: S311 - shares load
         self._chooser = Chooser(self._traffic, usable, phase)
-        self._header_names = _header_names(self._traffic)
-        self._shadow = self._shadow_of(self._traffic)
-        self.stable = self._traffic.arms[0].version
 
     def follow(self, traffic: bytes, usable: Collection[int]) -> None:
         """Take the rollout, and the versions that take requests, as they are now; counts go on."""
         if traffic != self._encoded:
-            self._encoded = traffic
-            self._traffic = decode_traffic(traffic)
-            self._header_names = _header_names(self._traffic)
-            self._shadow = self._shadow_of(self._traffic)
-            self.stable = self._traffic.arms[0].version
+            self._take(traffic)
         self._chooser.take(self._traffic, usable)
+
+    def _take(self, traffic: bytes) -> None:
+        self._encoded = traffic
+        self._traffic = decode_traffic(traffic)
+        self._header_names = _header_names(self._traffic)
+        self._shadow = self._shadow_of(self._traffic)
+        self.stable = self._traffic.arms[0].version
 
     def version_for(
         self, request: InferenceRequest, headers: Headers = (), tenant: str = ""

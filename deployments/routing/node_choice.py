@@ -17,7 +17,8 @@ has sent since it heard counts, nodes that are nearly equal are chosen from at r
 nodes a few are compared. A node for which a request is taken back has to be better by more than the
 way there and back, so that nothing goes to and fro.
 
-Pure: the clock and the source of random numbers are passed in.
+Pure: the clock and the source of random numbers are passed in. ``views`` are all nodes that have
+instances of the model, the own one first if it has any; ``now_ns`` is now.
 """
 
 from collections.abc import Iterator, Sequence
@@ -69,14 +70,10 @@ def choose(
     """Return the node of the next request; the caller counts it there with `NodeView.sent`.
 
     Args:
-        views: All nodes that have instances of the model, the own one first if it has any; at
-            least one.
+        views: At least one.
         now_ns: Now.
         random: Chooses among nodes that are nearly equal.
         avoid: A node that is not to be chosen unless there is no other.
-
-    Returns:
-        The node.
     """
     first = views[0]
     if len(views) == 1:
@@ -101,14 +98,7 @@ def choose(
 def choose_for_sequence(views: Sequence[NodeView], now_ns: int, random: Random) -> NodeView:
     """Return the node of a new sequence: the one with the most free slots; of equals the own one.
 
-    Args:
-        views: All nodes that have instances of the model, the own one first if it has any; at
-            least one.
-        now_ns: Now.
-        random: Chooses among equals.
-
-    Returns:
-        The node. When none has a free slot, the one with the shortest expected wait.
+    When none has a free slot it is the one with the shortest expected wait. There is at least one.
     """
     best: NodeView | None = None
     most = equals = 0
@@ -128,10 +118,6 @@ def full_for_sequences(views: Sequence[NodeView], now_ns: int) -> tuple[list[Nod
 
     A node that was chosen for the slots that it had may have none when the request comes, and one
     that has some may have come later.
-
-    Args:
-        views: All nodes that have instances of the model.
-        now_ns: Now.
     """
     heard = [view for view in views if view.is_trusted(now_ns) and not view.is_single]
     full = [each for each in heard if each.waiting_count and not each.current_load.free_slot_count]
@@ -143,20 +129,13 @@ def take_back(views: Sequence[NodeView], now_ns: int) -> list[Move]:
 
     To be asked when a node has said something, and now and then while requests wait. The caller
     counts the requests with `NodeView.left` and `NodeView.promised`, withdraws them, and counts
-    them with `NodeView.sent` when they are back and sent again.
-
-    Args:
-        views: All nodes that have instances of the model.
-        now_ns: Now.
-
-    Returns:
-        What to move; nothing in most cases.
+    them with `NodeView.sent` when they are back and sent again. Mostly there are none.
     """
     sources = [view for view in views if view.waiting_count > 0 and not view.is_single]
     if not sources:
         return []
     waits = [(expected_wait_ns(view, now_ns), view) for view in views if view.is_trusted(now_ns)]
-    waits.sort(key=_wait)
+    waits.sort(key=lambda item: item[0])
     room = {view: max(0, view.free_count()) for _, view in waits}
     moves: list[Move] = []
     for source in sources:
@@ -167,13 +146,7 @@ def take_back(views: Sequence[NodeView], now_ns: int) -> list[Move]:
 def for_lease(views: Sequence[NodeView], lessor: NodeView, now_ns: int) -> NodeView | None:
     """Return where the oldest request of this router is to be withdrawn to use a lease.
 
-    Args:
-        views: All nodes that have instances of the model.
-        lessor: The node that gives the lease.
-        now_ns: Now.
-
-    Returns:
-        The node where requests of this router wait longest; None to give the lease back.
+    That is where its requests wait longest. None: the lease is given back to ``lessor``.
     """
     waiting = [each for each in views if each.waiting_count > 0 and not each.is_single]
     waiting = [each for each in waiting if each is not lessor]
@@ -183,15 +156,8 @@ def for_lease(views: Sequence[NodeView], lessor: NodeView, now_ns: int) -> NodeV
 def to_ask(views: Sequence[NodeView], now_ns: int, random: Random) -> list[NodeView]:
     """Return the nodes to be asked to tell when they have a free instance.
 
-    To be called when a request of this router has to wait.
-
-    Args:
-        views: All nodes that have instances of the model.
-        now_ns: Now.
-        random: Chooses the nodes.
-
-    Returns:
-        A few for each request that waits; none that are not worth the way.
+    To be called when a request of this router has to wait. They are a few for each request that
+    waits, chosen at random, and none that are not worth the way.
     """
     sources: list[NodeView] = []
     due: list[NodeView] = []
@@ -219,9 +185,6 @@ def asked_in_vain(views: Sequence[NodeView]) -> list[NodeView]:
     """Return the nodes to be told that no request waits for a lease of theirs any more.
 
     To be called when none waits. A node that would tell its load loses nothing by it.
-
-    Args:
-        views: All nodes that have instances of the model.
     """
     asked = [view for view in views if view.asked_ns is not None and _gives_leases(view)]
     for view in asked:
@@ -263,10 +226,6 @@ def _best_other(
 
 def _gives_leases(view: NodeView) -> bool:
     return not (view.is_single or is_shared(view.current_load))
-
-
-def _wait(item: tuple[float, NodeView]) -> float:
-    return item[0]
 
 
 def _moves(

@@ -8,19 +8,22 @@ lane. A queue that another process holds says how much waits there; what it says
 adopted yet, the node is *away*: what may as well wait elsewhere is sent there.
 """
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
+from backends.api.errors import TritonError
+from backends.api.request import InferenceResponse
 from deployments.lane.client import LaneClient
+from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.messages import Lease, Load
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import NodeQueue
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.routing.node_view import NodeView
-from deployments.routing.pool import Link
+from deployments.routing.pool import Link, NodeQueue
 from deployments.routing.routed_request import RoutedRequest
-from deployments.routing.timed_sink import TimedSink
+from deployments.tracing.passing_sink import PassingSink
 
 # Learns what became of a request that was withdrawn: it is back, or None.
 Taken = Callable[[OwnRequest | None], None]
@@ -48,16 +51,10 @@ class NodePlace:
         events: Learns what its holder says.
 
     Attributes:
-        node_id: The node.
-        is_own: Whether it is this router's.
         links: The ways to its instances.
         queue: The queue of its pool; None for a pool of one, and while it has no holder.
         view: What is known of it.
     """
-
-    __slots__ = (
-        "_events", "_held", "_is_away", "_tickets", "is_own", "links", "node_id", "queue", "view",
-    )  # fmt: skip
 
     def __init__(self, node_id: str, *, is_own: bool, events: PlaceEvents) -> None:
         self.node_id = node_id
@@ -154,21 +151,15 @@ class NodePlace:
             view.probed_ns = now_ns
             self._tickets.ask()
 
-    def ask(self, *, when_free: bool) -> None:
-        """Have its holder say how much waits there, now or when an instance is free."""
+    def ask(self, *, when_free: bool = False, is_over: bool = False) -> None:
+        """Have its holder say how much waits there; see `TicketQueue.ask`."""
         if self._tickets is not None:
-            self._tickets.ask(when_free=when_free)
-
-    def ask_no_more(self) -> None:
-        """Tell its holder that no free instance is waited for any more."""
-        if self._tickets is not None:
-            self._tickets.ask_no_more()
+            self._tickets.ask(when_free=when_free, is_over=is_over)
 
     @property
     def has_movable(self) -> bool:
         """Whether requests wait there that may as well wait elsewhere."""
-        queue = self._held or self._tickets
-        return queue is not None and queue.has_movable
+        return self.queue is not None and self.queue.has_movable
 
     # Requests
 
@@ -197,12 +188,9 @@ class NodePlace:
         return True
 
     def start_at_only(self, request: OwnRequest) -> bool:
-        """Send a request to a pool of one that there is no other node beside.
+        """Send a request to a pool of one beside which there is no other node; return as `start`.
 
         It is not measured, as it is compared with nothing.
-
-        Returns:
-            Whether that could be done.
         """
         lane = self.lane(avoid=request.lane)
         if lane is None:
@@ -234,8 +222,7 @@ class NodePlace:
 
     def starts(self) -> list[OwnRequest]:
         """Return the first requests of sequences that wait there and may begin elsewhere."""
-        queue = self._held or self._tickets
-        return [] if queue is None else queue.starts()
+        return [] if self.queue is None else self.queue.starts()
 
     def give_up(self, start: OwnRequest, taken: Taken) -> bool:
         """Have a sequence begin elsewhere that waits for a slot there.
@@ -260,3 +247,44 @@ def _start_on(lane: LaneClient, request: OwnRequest) -> None:
     request.queue = None
     request.count_wait()
     lane.start(request)
+
+
+class TimedSink(PassingSink):
+    """Tells a view how long a pool of one took to answer, unless another lane has the request then.
+
+    With the terminal outcome the request gets its own sink back: what refers to itself, tensors
+    included, is not freed before the garbage collector looks.
+
+    Args:
+        request: The request, whose sink this becomes.
+        lane: Where it is sent.
+        view: Of the instance's node.
+
+    Attributes:
+        sink: Where outcomes go.
+    """
+
+    __slots__ = ("_lane", "_request", "_start_ns", "_view")
+
+    def __init__(self, request: LaneInflight, lane: LaneClient, view: NodeView) -> None:
+        super().__init__(request.sink)
+        self._request = request
+        self._lane = lane
+        self._view = view
+        self._start_ns = time.monotonic_ns()
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Take a response."""
+        if final and self._request.lane is self._lane:
+            now_ns = time.monotonic_ns()
+            self._view.waiting_count = max(1, self._lane.outstanding)
+            self._view.answered(now_ns - self._start_ns, now_ns)
+        if final:
+            self._request.sink = self.sink
+        self.sink.respond(response, final=final)
+
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Take an error."""
+        if final:
+            self._request.sink = self.sink
+        self.sink.fail(error, final=final)

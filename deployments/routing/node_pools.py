@@ -3,33 +3,28 @@
 """The pools of this node: which have a queue of their own, where it is, and who adopts whom.
 
 A model version with two or more instances on a node has its queue in the node's *holder*, which is
-one of its ingresses ([ADR 9]). Where this process is the holder it adopts the instances over its
-lanes and keeps a `HeldQueue`; else the queue is reached over the lane of tickets. While there is no
-holder, requests wait as they do for a lane.
-
-[ADR 9]: docs/decisions/0009-one-queue-for-the-pool-of-a-node.md
+one of its ingresses (docs/decisions/0009). Where this process is the holder it adopts the instances
+over its lanes and keeps a `HeldQueue`; else the queue is reached over the lane of tickets. While
+there is no holder, requests wait as they do for a lane.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from backends.api.errors import RequestCancelledError, TritonError
-from backends.api.model_config import ModelConfig
-from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.lane.batches import Adopt, Adopted, Holder
+from deployments.lane.batches import Adopted, Holder
 from deployments.lane.client import LaneClient
 from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.alarm import AlarmClock, LoopClock
+from deployments.pool_queue.foreign_ticket import ForeignParty
 from deployments.pool_queue.held_queue import HeldQueue
-from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import NodeQueue
+from deployments.pool_queue.ticket_lane import TicketLane
 from deployments.routing.adoption_states import FREE, AdoptionEvent, AdoptionState
-from deployments.routing.instance_link import InstanceLink
-from deployments.routing.pool import Link, LinkPool
+from deployments.routing.pool import Link, LinkPool, NodeQueue
 from deployments.routing.routed_request import RoutedRequest
 from deployments.scheduling.holds import Holds
 
@@ -41,21 +36,10 @@ _HOLDER_HEARS_S: Final = 1.0
 GATHER_S: Final = 5.0
 
 
-class TicketQueues(Protocol):
-    """The queues of this node in another process; `deployments.pool_queue.ticket_lane`."""
-
-    def queue_of(self, name: str, version: int, config: ModelConfig) -> NodeQueue:
-        """Return the queue of a model version."""
-
-    def forget(self, model_name: str, version: int) -> None:
-        """Have what waits in the queue of a model version back."""
-
-
 class NodePools:
     """The pools of this node.
 
     Args:
-        send_again: Sends a request to the queue or the instance it belongs to now.
         queue_changed: Called when the queue of a pool, here or on another node, is another one.
 
     Attributes:
@@ -63,33 +47,26 @@ class NodePools:
         holds: Until when schedulers wait for their first requests; the same.
     """
 
-    def __init__(
-        self,
-        send_again: Callable[[OwnRequest], None],
-        queue_changed: Callable[[LinkPool], None],
-    ) -> None:
+    def __init__(self, queue_changed: Callable[[LinkPool], None]) -> None:
         self.clock: AlarmClock = LoopClock()
         self.holds = Holds()
-        self.send_again = send_again
         self._queue_changed = queue_changed
         # Off until there is, or is to be, a holder.
         self._is_on = False
         self._gathering: asyncio.TimerHandle | None = None
-        self._adopt: Adopt | None = None
-        self._tickets: TicketQueues | None = None
-        self._links: dict[Link, InstanceLink] = {}
+        self._adopt: Holder | None = None
+        self._tickets: TicketLane | None = None
         # Called when an instance has a later holder than this process.
         self.deposed: Callable[[], None] = lambda: None
         # What an instance of another node says of its holder.
-        self.told_of_remote: Callable[[str, Holder], None] | None = None
-        # Opens a lane to an instance that is not in the table.
-        self.reach: Callable[[LinkPool, InstanceEndpoint], None] = lambda *_: None
-        self._by_incarnation: dict[str, InstanceLink] = {}
+        self.told_of_remote: Callable[[str, Holder], None] = lambda *_: None
+        # The ways to instances whose lanes are open.
+        self._links: dict[str, Link] = {}
         self._pools: dict[tuple[str, int], LinkPool] = {}
 
     # Who holds the node's queues
 
-    def hold(self, adopt: Adopt) -> None:
+    def hold(self, adopt: Holder) -> None:
         """Hold the queues of this node from now on."""
         self._is_on = True
         self._adopt = adopt
@@ -99,7 +76,7 @@ class NodePools:
         for pool in self.all():
             self.refresh(pool)
 
-    def follow(self, tickets: TicketQueues | None) -> None:
+    def follow(self, tickets: TicketLane | None) -> None:
         """Have another process hold the queues; None while there is none.
 
         What waited in queues that were held here is sent again.
@@ -110,33 +87,38 @@ class NodePools:
             self._gathering = None
         self._adopt = None
         self._tickets = tickets
-        for instance in self._links.values():
+        for link in self._links.values():
             # The next holder may be this process again, with a queue that knows nothing yet.
-            instance.let_go()
+            link.let_go()
         for pool in self.all():
             held, pool.held = pool.held, None
             self.refresh(pool)
-            self._send_again(pool, held)
-
-    @property
-    def has_holder(self) -> bool:
-        """Whether somebody holds the queues, as far as this process knows."""
-        return self._adopt is not None or self._tickets is not None
+            _give_up(held)
 
     def lane_to(self, incarnation: str) -> LaneClient | None:
         """Return the open lane to an instance of this node."""
-        instance = self._by_incarnation.get(incarnation)
-        return None if instance is None or not instance.lane.is_open else instance.lane
+        link = self._links.get(incarnation)
+        lane = None if link is None else link.lane
+        return None if lane is None or not lane.is_open else lane
 
-    def queue_at(self, incarnation: str) -> HeldQueue | None:
-        """Return the queue held here that an instance works for, whether that is served or not."""
-        instance = self._by_incarnation.get(incarnation)
-        return None if instance is None else instance.queue
+    # `deployments.pool_queue.foreign_ticket.HeldQueues`
 
-    def held(self, name: str, version: int) -> HeldQueue | None:
+    def find(self, name: str, version: int) -> HeldQueue | None:
         """Return the queue of a version, if it is held here and has instances."""
         pool = self._pools.get((name, version))
         return None if pool is None or not self._is_served_here(pool) else pool.held
+
+    def queue_at(self, incarnation: str) -> HeldQueue | None:
+        """Return the queue held here that an instance works for, whether that is served or not."""
+        link = self._links.get(incarnation)
+        return None if link is None else link.queue
+
+    def party_lost(self, party: ForeignParty) -> None:
+        """Learn that another router is gone."""
+        for queue in self.all_held():
+            queue.party_lost(party)
+
+    # Other nodes
 
     def remote_changed(self, node_id: str) -> None:
         """Learn that the holder of another node is there, or gone; what is alone there has none."""
@@ -145,21 +127,10 @@ class NodePools:
             if not all(link.is_on_its_own for link in links):
                 self._queue_changed(pool)
 
-    def find(self, name: str, version: int) -> LinkPool | None:
-        """Return the pool of a version."""
-        return self._pools.get((name, version))
-
-    def has_instances_at(self, node_id: str) -> bool:
-        """Whether a pool has an instance on a node, be it one that leaves."""
-        return any(
-            link.endpoint.node_id == node_id
-            for pool in self._pools.values()
-            for link in (*pool.links, *pool.retired)
-        )
-
     def cut_off_nodes(self) -> set[str]:
         """Return the nodes whose queues other nodes cannot reach, as far as instances have said."""
-        said = [(link.endpoint.node_id, each.lane.holder) for link, each in self._links.items()]
+        open_links = [(link, link.lane) for link in self._links.values()]
+        said = [(link.endpoint.node_id, lane.holder) for link, lane in open_links if lane]
         return {node_id for node_id, at in said if at is not None and at.epoch and not at.port}
 
     def all(self) -> list[LinkPool]:
@@ -187,16 +158,18 @@ class NodePools:
         self._renew(pool)
         # Those that have left the table go on with their sequences.
         for link in (*pool.links, *pool.retired):
-            instance = self._links.get(link) if link.is_local else None
-            if instance is not None:
-                self._ask(instance)
+            if link.is_local:
+                self._ask(link)
         self._settle(pool)
 
-    def _instances_of(self, pool: LinkPool) -> list[InstanceLink]:
-        """Return a pool's instances that have lanes, those that leave included."""
+    def _is_open(self, link: Link) -> bool:
+        """Whether the lane is open, and no later one to the same instance."""
+        return self._links.get(link.endpoint.incarnation) is link
+
+    def _open_of(self, pool: LinkPool) -> list[Link]:
+        """Return the ways to a pool's instances that are open, those that leave included."""
         links = dict.fromkeys((*pool.links, *pool.leaving, *pool.retired))
-        found = (self._links.get(link) for link in links)
-        return [instance for instance in found if instance is not None]
+        return [link for link in links if self._is_open(link)]
 
     def forget(self, pool: LinkPool) -> None:
         """Let go of a pool whose version is served no more.
@@ -209,58 +182,41 @@ class NodePools:
             held, pool.held, pool.queue = pool.held, None, None
             if held is not None:
                 held.flush()
-            self._send_again(pool, held)
+            _give_up(held)
             if self._tickets is not None:
                 # The holder hears of it, too, and has what waits executed.
                 loop = asyncio.get_running_loop()
                 loop.call_later(_HOLDER_HEARS_S, self._forget_tickets, self._tickets, pool.key)
 
-    def _forget_tickets(self, tickets: TicketQueues, key: tuple[str, int]) -> None:
+    def _forget_tickets(self, tickets: TicketLane, key: tuple[str, int]) -> None:
         # A version that was dormant may be awake again, and uses the same queue.
         if key not in self._pools:
             tickets.forget(*key)
 
-    def _send_again(self, pool: LinkPool, held: HeldQueue | None) -> None:
-        """Send what waits in a queue that this process no longer holds."""
-        if held is not None:
-            held.close()
-            for request in held.clear():
-                self.send_again(request)
-
-    def _return(self, request: OwnRequest) -> None:
-        if request.cancelled:
-            request.sink.fail(RequestCancelledError(""))
-        else:
-            self.send_again(request)
-
     def _renew(self, pool: LinkPool) -> None:
         """Make the pool's queue, or another one when its config has changed."""
-        config, held = pool.config, pool.held
-        if config is None:
+        config, held, adopt = pool.config, pool.held, self._adopt
+        if config is None or adopt is None:
             return
-        if self._adopt is None or (held is not None and held.config is config):
-            return
-        if held is not None and held.configure(config):
+        if held is not None and (held.config is config or held.configure(config)):
             return
         name, version = pool.key
-        last_number = 0 if held is None else held.last_number
+        last = 0 if held is None else held.last_number
         try:
-            pool.held = HeldQueue(
-                config, version, self._adopt.epoch, self.clock, self.holds, last_number
-            )
+            pool.held = HeldQueue(config, version, adopt.epoch, self.clock, self.holds, last)
         except TritonError as error:
             _log.error("model '%s' version %d has no queue: %s", name, version, error)
             return
         if config.sequence_batching is not None:
             pool.held.undecided.has_heard = partial(self._has_heard, pool)
         # As of a new holder: they tell what runs there, and so do those that leave.
-        former = [each for each in self._instances_of(pool) if held and each.queue is held]
-        for instance in former:
-            instance.let_go()
+        former = [link for link in self._open_of(pool) if held and link.queue is held]
+        for link in former:
+            link.let_go()
         self._settle(pool)
-        self._send_again(pool, held)
-        for instance in former:
-            self._ask(instance)
+        _give_up(held)
+        for link in former:
+            self._ask(link)
 
     def _is_served_here(self, pool: LinkPool) -> bool:
         """Whether the queue here takes requests.
@@ -272,19 +228,20 @@ class NodePools:
         if self._gathering is None or pool.held.config.sequence_batching is None:
             return True
         asked = AdoptionState.ASKED, AdoptionState.CLAIMED
-        if any(each.link.adoption in asked for each in self._instances_of(pool)):
+        if any(link.adoption in asked for link in self._open_of(pool)):
             return False
-        adopted = [self._links.get(link) for link in pool.links if link.is_local]
-        return all(each is not None and each.queue is pool.held for each in adopted)
+        return self._have_told(pool, pool.links)
 
     def _has_heard(self, pool: LinkPool) -> bool:
         """Whether all instances of this node have told the queue here what runs there."""
-        links = (*pool.links, *pool.retired)
-        instances = [self._links.get(link) for link in links if link.is_local]
+        return self._have_told(pool, (*pool.links, *pool.retired))
+
+    def _have_told(self, pool: LinkPool, links: Iterable[Link]) -> bool:
         return all(
-            instance is not None
-            and (instance.link.adoption is AdoptionState.PARTED or instance.queue is pool.held)
-            for instance in instances
+            self._is_open(link)
+            and (link.adoption is AdoptionState.PARTED or link.queue is pool.held)
+            for link in links
+            if link.is_local
         )
 
     def _end_gathering(self) -> None:
@@ -309,28 +266,24 @@ class NodePools:
 
     def connected(self, link: Link, lane: LaneClient) -> None:
         """Learn that an instance's lane has opened."""
-        before = self._by_incarnation.get(link.endpoint.incarnation)
+        before = self._links.pop(link.endpoint.incarnation, None)
         if before is not None:
             # It had left the table and is there again; what lies there ends over the lane it had.
-            del self._links[before.link]
             self._part(before)
             before.let_go()
-        instance = self._links[link] = InstanceLink(self, link, lane)
-        self._by_incarnation[link.endpoint.incarnation] = instance
-        link.move(AdoptionEvent.CONNECTED)
-        lane.events = instance
+        self._links[link.endpoint.incarnation] = link
+        link.tell(self, lane)
         if lane.holder is not None:
-            self.told_of_holder(instance, lane.holder)
+            self.told_of_holder(link, lane.holder)
         if link.is_local:
-            self._ask(instance)
+            self._ask(link)
 
     def lost(self, link: Link) -> None:
         """Learn that an instance's lane has closed."""
-        instance = self._links.pop(link, None)
-        if instance is not None:
+        if self._is_open(link):
             link.move(AdoptionEvent.LOST)
-            del self._by_incarnation[link.endpoint.incarnation]
-            self._leave(instance)
+            del self._links[link.endpoint.incarnation]
+            self._leave(link)
             if link.pool.held is not None:
                 self._settle(link.pool)
 
@@ -340,89 +293,87 @@ class NodePools:
         Returns:
             Whether its lane stays open until that is done.
         """
-        instance = self._links.get(link)
-        if instance is None or instance.queue is None:
+        queue = link.queue
+        if queue is None:
             return False
         link.move(AdoptionEvent.LEFT_TABLE)
         loop = asyncio.get_running_loop()
-        for request in instance.queue.retire(link.endpoint.incarnation):
-            request.queue = None
+        for request in queue.retire(link.endpoint.incarnation):
             # Once the router has taken note of all that the table says.
-            loop.call_soon(self._return, request)
-        if link.pool.held is instance.queue:
+            loop.call_soon(request.come_back)
+        if link.pool.held is queue:
             self._settle(link.pool)
-        return not self.part_from(instance)
+        return not self.part_from(link)
 
     def restored(self, link: Link) -> None:
         """Learn that an instance which had left the table is there again."""
-        instance = self._links.get(link)
-        if instance is not None:
+        if link.lane is not None and self._is_open(link):
             if link.adoption in {AdoptionState.RETIRED, AdoptionState.PARTED}:
                 link.move(AdoptionEvent.BACK_IN_TABLE)
-            instance.lane.stay_open()
-            if instance.queue is not None:
-                instance.queue.restore(link.endpoint.incarnation)
+            link.lane.stay_open()
+            if link.queue is not None:
+                link.queue.restore(link.endpoint.incarnation)
 
-    def part_from(self, instance: InstanceLink) -> bool:
+    def part_from(self, link: Link) -> bool:
         """Let go of an instance that has left the table and has done what it had to."""
-        queue, incarnation = instance.queue, instance.link.endpoint.incarnation
-        if queue is not None and queue.is_needed(incarnation):
+        queue = link.queue
+        if queue is not None and queue.is_needed(link.endpoint.incarnation):
             return False
-        instance.link.move(AdoptionEvent.NOTHING_LEFT)
-        self._part(instance)
+        link.move(AdoptionEvent.NOTHING_LEFT)
+        self._part(link)
         return True
 
-    def _part(self, instance: InstanceLink) -> None:
-        self._leave(instance)
-        if instance.link not in instance.link.pool.leaving:
-            instance.lane.close_when_idle()
+    def _part(self, link: Link) -> None:
+        self._leave(link)
+        if link.lane is not None and link not in link.pool.leaving:
+            link.lane.close_when_idle()
 
-    def _leave(self, instance: InstanceLink) -> None:
-        queue, instance.queue = instance.queue, None
+    def _leave(self, link: Link) -> None:
+        queue, link.queue = link.queue, None
         if queue is None:
             return
-        queue.leave(instance.link.endpoint.incarnation)
-        pool = instance.link.pool
+        queue.leave(link.endpoint.incarnation)
+        pool = link.pool
         if pool.held is queue and not queue.is_open:
             # They wait as requests do for which there is no lane: in bounds of number and time.
             pool.queue = None
             self._queue_changed(pool)
             for request in queue.clear():
-                self.send_again(request)
+                request.come_back()
 
-    def _ask(self, instance: InstanceLink) -> None:
-        adopt, link = self._adopt, instance.link
-        if adopt is not None and link.pool.is_pooled and link.adoption in FREE:
-            instance.ask(adopt)
+    def _ask(self, link: Link) -> None:
+        adopt, is_open = self._adopt, self._is_open(link)
+        if adopt is not None and is_open and link.pool.is_pooled and link.adoption in FREE:
+            link.ask(adopt)
 
-    def adopted(self, instance: InstanceLink, message: Adopted) -> None:
+    # `deployments.routing.pool.InstanceEvents`
+
+    def adopted(self, link: Link, message: Adopted) -> None:
         """Learn that an instance takes batches from here."""
-        link = instance.link
-        queue = link.pool.held
-        if message.is_refused or queue is None:
+        queue, lane = link.pool.held, link.lane
+        if message.is_refused or queue is None or lane is None:
             _log.warning("instance %s is not adopted: it has a later holder", link.endpoint.name)
-            instance.let_go()
+            link.let_go()
             if message.is_refused:
                 self.deposed()
             return
         link.move(AdoptionEvent.ANSWERED)
-        instance.queue = queue
-        queue.join(link.endpoint.incarnation, instance.lane, message)
+        link.queue = queue
+        queue.join(link.endpoint.incarnation, lane, message)
         if link.closed:
             self.retired(link)
         self._settle(link.pool)
 
-    def told_of_holder(self, instance: InstanceLink, message: Holder) -> None:
+    def told_of_holder(self, link: Link, message: Holder) -> None:
         """Learn who decides what an instance executes."""
-        link, pool, adopt = instance.link, instance.link.pool, self._adopt
+        pool, adopt = link.pool, self._adopt
         if link.is_local and adopt is not None and message.epoch > adopt.epoch:
             self.deposed()
         link.move(AdoptionEvent.TOLD_OF_HOLDER if message.epoch else AdoptionEvent.TOLD_OF_NONE)
         if not self._is_on:
             return
         if not link.is_local:
-            if self.told_of_remote is not None:
-                self.told_of_remote(link.endpoint.node_id, message)
+            self.told_of_remote(link.endpoint.node_id, message)
             self._queue_changed(pool)
             return
         if not pool.is_pooled and pool.config is not None:
@@ -430,8 +381,7 @@ class NodePools:
             pool.is_pooled = True
             self._renew(pool)
             self._settle(pool)
-        if link in self._links:
-            self._ask(instance)
+        self._ask(link)
 
     def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
         """Send a request by way of the queue."""
@@ -439,4 +389,12 @@ class NodePools:
             inflight.sink.fail(RequestCancelledError(""))
         elif isinstance(inflight, RoutedRequest) and inflight.may_bounce():
             inflight.wait_from(time.monotonic_ns() - waited_ns)
-            self.send_again(inflight)
+            inflight.send_again()
+
+
+def _give_up(held: HeldQueue | None) -> None:
+    """Send what waits in a queue that this process no longer holds."""
+    if held is not None:
+        held.close()
+        for request in held.clear():
+            request.come_back()

@@ -3,25 +3,22 @@
 """Carries the requests of a model with instances on other nodes to one of its nodes.
 
 `deployments.routing.node_choice` decides by what is known of each node; this keeps that knowledge
-and carries out what was decided. When a request has to wait, some nodes are asked to tell when they
-have a free instance. One that has answers by a lease, which the oldest request that waits elsewhere
-is withdrawn for, or by its load, upon which requests are taken back from slower nodes.
+and carries out what was decided.
 
 All of that happens when a node says something. A slow timer is there for nodes that do not, and a
 faster one looks, while questions are open, whether anything waits for an answer yet.
 """
 
 import asyncio
+import hashlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from backends.api.errors import RequestCancelledError
 from deployments.pool_queue.messages import Lease, Load
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import NodeQueue
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.routing.node_choice import (
     COMPARED,
@@ -35,8 +32,7 @@ from deployments.routing.node_choice import (
 )
 from deployments.routing.node_place import NodePlace
 from deployments.routing.node_view import NodeView
-from deployments.routing.pool import Link, LinkPool, SequencePlaces
-from deployments.routing.sequence_route import choose_by_id
+from deployments.routing.pool import Link, LinkPool, NodeQueue, SequencePlaces
 
 # While requests wait, or a node is to say something, this often.
 _LOOK_S: Final = 0.1
@@ -54,7 +50,6 @@ class NodeRoutes:
         pool: Its instances.
         own_node_id: This router's node.
         remote_queue: Returns the queue of a version on another node; None while there is none.
-        send_again: Sends a request that was taken back.
         can_send: Called when a node has spoken while requests wait for a lane or a queue: it may
             be one that had turned them away.
 
@@ -67,10 +62,8 @@ class NodeRoutes:
         pool: LinkPool,
         own_node_id: str,
         remote_queue: Callable[[str, LinkPool], NodeQueue | None],
-        send_again: Callable[[OwnRequest], None],
         can_send: Callable[[LinkPool], None],
     ) -> None:
-        self._send_again = send_again
         self._can_send = can_send
         self._pool = pool
         self._own_node_id = own_node_id
@@ -335,7 +328,7 @@ class NodeRoutes:
     def _ask_no_more(self) -> None:
         """Have no instance kept free for requests that do not wait any more."""
         for view in asked_in_vain([place.view for place in self._places]):
-            self._place_of(view).ask_no_more()
+            self._place_of(view).ask(is_over=True)
 
     def _watch_questions(self) -> None:
         if self._question_timer is None:
@@ -366,12 +359,8 @@ class NodeRoutes:
         self._returned(request)
 
     def _returned(self, request: OwnRequest | None) -> None:
-        if request is None:
-            return
-        if request.cancelled:
-            request.sink.fail(RequestCancelledError(""))
-        else:
-            self._send_again(request)
+        if request is not None:
+            request.come_back()
 
     def _watch(self) -> None:
         if self._timer is None:
@@ -382,10 +371,20 @@ class NodeRoutes:
         self._timer = None
         awaited = [place for place in self._places if place.is_awaited]
         for place in awaited:
-            place.ask(when_free=False)
+            place.ask()
         self._move(time.monotonic_ns())
         if awaited or any(place.view.waiting_count for place in self._places):
             self._watch()
+
+
+def choose_by_id(correlation_id: int | str, links: Iterable[Link]) -> Link:
+    """Return the instance of a new sequence: the same for every router with the same instances."""
+    key = f"{type(correlation_id).__name__}:{correlation_id}\0"
+
+    def weight(link: Link) -> bytes:
+        return hashlib.blake2b((key + link.endpoint.name).encode(), digest_size=8).digest()
+
+    return max(links, key=weight)
 
 
 def _is_told(view: NodeView, now_ns: int) -> bool:

@@ -76,22 +76,6 @@ class NodeView:
         shortest_ns: Of a pool of one, the shortest of that.
     """
 
-    __slots__ = (
-        "asked_ns",
-        "is_own",
-        "is_single",
-        "known_ns",
-        "load",
-        "network_ns",
-        "node",
-        "probed_ns",
-        "queue",
-        "request_ns",
-        "sent_count",
-        "shortest_ns",
-        "waiting_count",
-    )
-
     def __init__(
         self,
         node: str,
@@ -144,12 +128,7 @@ class NodeView:
         self.waiting_count -= count
 
     def answered(self, answer_ns: int, now_ns: int) -> None:
-        """Learn that a pool of one has answered a request.
-
-        Args:
-            answer_ns: How long that took.
-            now_ns: Now.
-        """
+        """Learn that a pool of one has answered a request, and how long that took."""
         request_ns = answer_ns / max(1, self.waiting_count)
         self.waiting_count -= 1
         self.sent_count = 0
@@ -242,15 +221,7 @@ class NodeView:
 
 
 def expected_wait_ns(view: NodeView, now_ns: int) -> float:
-    """Return how long one more request would wait at a node, beyond its execution.
-
-    Args:
-        view: The node.
-        now_ns: Now.
-
-    Returns:
-        The wait in its queue and on the way there and back.
-    """
+    """Return how long one more request would wait: in a node's queue, and on the way and back."""
     if view.is_single:
         return view.network_ns + _single_wait_ns(view, now_ns)
     queue, known_ns = view.queue, view.known_ns

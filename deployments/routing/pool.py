@@ -3,18 +3,20 @@
 """The instances of one model version as a router sees them, and which of them gets a request."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.lane.client import LaneClient, LaneInflight
+from deployments.lane.batches import Adopted, Done, Holder
+from deployments.lane.client import LaneClient
+from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import NodeQueue
-from deployments.routing.adoption_states import TRANSITIONS, AdoptionEvent, AdoptionState
+from deployments.pool_queue.ticket_queue import TicketQueue
+from deployments.routing.adoption_states import OURS, TRANSITIONS, AdoptionEvent, AdoptionState
 from deployments.routing.ordered_sink import Orders
 
 # A request crosses the network, and leaves the slabs behind, only to save a wait: an instance of
@@ -24,8 +26,30 @@ LOCAL_MARGIN: Final = 1
 _REMOTE_LOAD: Final = LOCAL_MARGIN + 0.5
 
 
+# A model's key and a version number.
+PoolKey = tuple[str, int]
+# The queue of one model version on one node: in this process, or at its holder in another one.
+NodeQueue = HeldQueue | TicketQueue
+
+
+class InstanceEvents(Protocol):
+    """Who acts upon what instances tell; `deployments.routing.node_pools.NodePools`."""
+
+    def adopted(self, link: "Link", message: Adopted) -> None:
+        """Learn that an instance takes batches from here."""
+
+    def part_from(self, link: "Link") -> bool:
+        """Let go of an instance that has left the table and has done what it had to."""
+
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
+        """Send a request by way of the queue."""
+
+    def told_of_holder(self, link: "Link", message: Holder) -> None:
+        """Learn who decides what an instance executes."""
+
+
 class Link:
-    """The way to one incarnation of one instance.
+    """The way to one incarnation of one instance; a `deployments.lane.batches.PoolEvents`.
 
     Attributes:
         endpoint: The instance.
@@ -35,9 +59,16 @@ class Link:
         adoption: Who decides what the instance executes, as far as that is known here.
         task: The attempt to open one.
         closed: Whether no lane is to be opened again and no request goes here any more.
+        queue: The queue in this process that it works for; None while it is not adopted by that.
     """
 
-    __slots__ = ("adoption", "closed", "endpoint", "is_local", "lane", "pool", "task")
+    __slots__ = (
+        "_events", "_unanswered_count", "adoption", "closed", "endpoint", "is_local", "lane",
+        "pool", "queue", "task",
+    )  # fmt: skip
+
+    # Set when its lane opens.
+    _events: InstanceEvents
 
     def __init__(self, endpoint: InstanceEndpoint, pool: "LinkPool", *, is_local: bool) -> None:
         self.endpoint = endpoint
@@ -47,6 +78,8 @@ class Link:
         self.adoption = AdoptionState.UNREACHED
         self.task: asyncio.Task[None] | None = None
         self.closed = False
+        self.queue: HeldQueue | None = None
+        self._unanswered_count = 0
 
     @property
     def is_on_its_own(self) -> bool:
@@ -62,6 +95,60 @@ class Link:
         """Whether it is on another node whose queue is held by a process without a TCP port."""
         holder = None if self.lane is None or self.is_local else self.lane.holder
         return holder is not None and holder.epoch > 0 and not holder.port
+
+    # What it tells over its lane, and what it is told
+
+    def tell(self, events: InstanceEvents, lane: LaneClient) -> None:
+        """Have somebody act upon what the instance tells over a lane that has opened."""
+        self._events = events
+        self._unanswered_count = 0
+        self.move(AdoptionEvent.CONNECTED)
+        lane.events = self
+
+    def ask(self, adopt: Holder) -> None:
+        """Ask the instance to work for this process."""
+        self.move(AdoptionEvent.ASK)
+        if self.lane is not None:
+            self._unanswered_count += 1
+            self.lane.adopt(adopt)
+
+    def let_go(self) -> None:
+        """Note that its queue is not held here any more, or is another one."""
+        self.queue = None
+        if self.adoption in OURS:
+            self.move(AdoptionEvent.LET_GO)
+
+    def adopted(self, message: Adopted) -> None:
+        """Take the instance into its queue, unless it was let go since, and perhaps asked anew."""
+        self._unanswered_count -= 1
+        if not self._unanswered_count and self.adoption is AdoptionState.CLAIMED:
+            self._events.adopted(self, message)
+
+    def done(self, message: Done) -> None:
+        """Learn that a batch was executed."""
+        queue = self.queue
+        if queue is not None:
+            queue.done(self.endpoint.incarnation, message)
+            if self.adoption is AdoptionState.RETIRED:
+                self._events.part_from(self)
+
+    def granted(self) -> None:
+        """Learn that the instance may execute one batch."""
+        if self.queue is not None:
+            self.queue.granted(self.endpoint.incarnation)
+
+    def draining(self) -> None:
+        """Have what waits executed before the last instances of a pool end."""
+        if self.queue is not None:
+            self.queue.draining()
+
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
+        """Send a request by way of the queue."""
+        self._events.bounced(inflight, waited_ns)
+
+    def holder(self, message: Holder) -> None:
+        """Learn that somebody, or nobody any more, decides what the instance executes."""
+        self._events.told_of_holder(self, message)
 
 
 class SequencePlaces(Protocol):
@@ -104,7 +191,7 @@ class PoolRoutes(Protocol):
     def queue_at(self, link: Link) -> NodeQueue | None:
         """Return the queue of a link's node, where sequences begin; None while it has none."""
 
-    def queues(self) -> "list[NodeQueue]":
+    def queues(self) -> list[NodeQueue]:
         """Return the queues of the nodes that have one."""
 
     def close(self) -> None:
@@ -142,7 +229,7 @@ class LinkPool:
 
     links: list[Link] = field(default_factory=list)
     lanes: list[LaneClient] = field(default_factory=list)
-    waiting: dict[LaneInflight, float] = field(default_factory=dict)
+    waiting: dict[OwnRequest, float] = field(default_factory=dict)
     sequences: SequencePlaces | None = None
     retired: list[Link] = field(default_factory=list)
     order: Orders | None = None
@@ -161,6 +248,10 @@ class LinkPool:
     is_restarting: bool = False
     wake_s: float = 0.0
     waits_for: str = ""
+
+    def has_instance_at(self, node_id: str) -> bool:
+        """Whether an instance is on a node, be it one that leaves."""
+        return any(link.endpoint.node_id == node_id for link in (*self.links, *self.retired))
 
     def choose(self, avoid: object | None = None) -> LaneClient | None:
         """Return the open lane with the fewest requests outstanding, those of this node preferred.
@@ -188,3 +279,38 @@ class LinkPool:
             if best is None or load < least:
                 best, least = lane, load
         return best
+
+
+class ModelPools:
+    """The pools of a router: those of some models are found without a look at all others."""
+
+    def __init__(self) -> None:
+        self._pools: dict[str, dict[int, LinkPool]] = {}
+
+    def get(self, key: PoolKey) -> LinkPool | None:
+        """Return the pool of a version, or None."""
+        versions = self._pools.get(key[0])
+        return None if versions is None else versions.get(key[1])
+
+    def make(self, key: PoolKey) -> LinkPool:
+        """Return the pool of a version; an empty one if there was none."""
+        versions = self._pools.setdefault(key[0], {})
+        pool = versions.get(key[1])
+        if pool is None:
+            pool = versions[key[1]] = LinkPool(key=key)
+        return pool
+
+    def remove(self, key: PoolKey) -> None:
+        """Remove the pool of a version."""
+        versions = self._pools[key[0]]
+        del versions[key[1]]
+        if not versions:
+            del self._pools[key[0]]
+
+    def of(self, names: Iterable[str]) -> list[LinkPool]:
+        """Return the pools of some models."""
+        return [pool for name in names for pool in self._pools.get(name, {}).values()]
+
+    def all(self) -> list[LinkPool]:
+        """Return all pools."""
+        return [pool for versions in self._pools.values() for pool in versions.values()]

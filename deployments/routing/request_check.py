@@ -11,7 +11,6 @@ Triton: core/src/infer_request.cc InferenceRequest::Normalize @73aad7c
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -31,29 +30,17 @@ _BATCH_NOTE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class _Expectation:
     """What the config says of one input; dims exclude the batch dimension."""
 
-    datatype: str
-    dims: tuple[int, ...]
-    element_bytes: int
-    item_bytes: int | None
-    reshape: tuple[int, ...] | None
-    check_dims: bool
-
-
-def _expectation(config_input: ModelInput) -> _Expectation:
-    size = SIZE_BYTES[config_input.datatype]
-    is_fixed = size > 0 and all(dim >= 0 for dim in config_input.dims)
-    return _Expectation(
-        datatype=config_input.datatype,
-        dims=config_input.dims,
-        element_bytes=size,
-        item_bytes=size * prod(config_input.dims) if is_fixed else None,
-        reshape=config_input.reshape,
-        check_dims=not config_input.is_shape_tensor,
-    )
+    def __init__(self, config_input: ModelInput) -> None:
+        self.datatype = config_input.datatype
+        self.dims = config_input.dims
+        self.element_bytes = size = SIZE_BYTES[config_input.datatype]
+        is_fixed = size > 0 and all(dim >= 0 for dim in self.dims)
+        self.item_bytes: int | None = size * prod(self.dims) if is_fixed else None
+        self.reshape = config_input.reshape
+        self.check_dims = not config_input.is_shape_tensor
 
 
 class RequestChecker:
@@ -63,23 +50,10 @@ class RequestChecker:
         config: The complete config of the model.
     """
 
-    __slots__ = (
-        "_by_value",
-        "_expected",
-        "_input_count",
-        "_is_static",
-        "_max_batch_size",
-        "_name",
-        "_outputs",
-        "_passed",
-        "_passed_outputs",
-        "_required",
-    )
-
     def __init__(self, config: ModelConfig) -> None:
         self._name = config.name
         self._max_batch_size = config.max_batch_size
-        self._expected = {each.name: _expectation(each) for each in config.input}
+        self._expected = {each.name: _Expectation(each) for each in config.input}
         self._input_count = len(config.input)
         self._required = [each.name for each in config.input if not each.optional]
         self._outputs = frozenset(each.name for each in config.output)

@@ -2,13 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Picks the instance for each request and carries it there over a lane.
 
-Theory of operation. The router holds the last routing table and, per instance in it, one `Link`:
-the lane to the instance, or the attempt to open one. A request goes to the open lane with the
-fewest requests outstanding, or to the instance that has its sequence. When a lane breaks, each
-request on it that has had no response and belongs to no sequence is sent once more, to another
-instance; the rest fail with UNAVAILABLE. A link whose instance is still in the table reconnects; a
-new incarnation of an instance is a new link. The router never waits for the controller: with it
-gone, the last table goes on being served.
+The router holds the last routing table and, per instance in it, one `Link`: the lane to the
+instance, or the attempt to open one. It never waits for the controller: with it gone, the last
+table goes on being served.
 
 Everything here runs on one event loop.
 """
@@ -16,6 +12,7 @@ Everything here runs on one event loop.
 import time
 from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 
 from mypy_extensions import mypyc_attr
 
@@ -30,19 +27,16 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.client import LaneClient
 from deployments.metrics.counters import Snapshot
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import NodeQueue
 from deployments.response_cache.store import CacheStore
 from deployments.routing.arms import Arms
-from deployments.routing.dialling import Dialling
 from deployments.routing.instance_calls import InstanceCalls
-from deployments.routing.links import Heartbeat, LinkSet, drop
+from deployments.routing.links import Heartbeat, LinkSet, drop, key_of, open_lane
 from deployments.routing.lost_requests import end_or_resend
 from deployments.routing.membership import Membership, NodeMember
-from deployments.routing.model_pools import ModelPools
 from deployments.routing.node_pools import NodePools
 from deployments.routing.node_routes import NodeRoutes
 from deployments.routing.ordered_sink import OrderedSink, order_of
-from deployments.routing.pool import Link, LinkPool
+from deployments.routing.pool import Link, LinkPool, ModelPools, NodeQueue
 from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.sequence_routes import SequenceRoutes
 from deployments.routing.served_model import ServedModel, ServedStep
@@ -90,17 +84,17 @@ class Router:
     ) -> None:
         # Bound once: each request has it.
         self._resend = self.resend
-        self._waiting = WaitingRequests(self._resend)
-        self.node_pools = NodePools(self._send_again, self._queue_changed)
+        self._waiting = WaitingRequests()
+        self.node_pools = NodePools(self._queue_changed)
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
         self.node_id = node_id
         self._cache = cache
         self._links = LinkSet(
             node_id,
-            Dialling(secret, slabs, lanes).connect,
+            partial(open_lane, secret, slabs, lanes),
             self._connected,
-            lambda link, orphans: end_or_resend(link, orphans, self._resend),
+            end_or_resend,
             opens_on_demand=opens_on_demand,
             own_incarnation=own_incarnation,
             heartbeat=heartbeat,
@@ -129,8 +123,13 @@ class Router:
 
     def join_node(self, member: NodeMember) -> None:
         """Hold the queues of this node's pools from now on, or use those that another holds."""
-        self._membership = membership = Membership(member, self.node_pools)
+        self._membership = membership = Membership(member, self.node_pools, self._reach)
         membership.start()
+
+    def _reach(self, key: str, version: int, endpoint: InstanceEndpoint) -> None:
+        pool = self._pools.get((key, version))
+        if pool is not None:
+            self._links.open_leaving(pool, endpoint)
 
     def update(self, table: RoutingTable) -> None:
         """Swap in a newer table; links to instances that left it close once they are idle."""
@@ -143,16 +142,10 @@ class Router:
         if not changed:
             return
         self._served.update(table, changed)
-        wanted: dict[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]] = {}
-        leaving: dict[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]] = {}
-        for model in [table.models[name] for name in changed if name in table.models]:
-            for entry in model.versions:
-                for endpoint in entry.instances:
-                    key = (endpoint.name, endpoint.incarnation)
-                    wanted[key] = (endpoint, (model.name, entry.version))
-                for endpoint in entry.leaving:
-                    key = (endpoint.name, endpoint.incarnation)
-                    leaving[key] = (endpoint, (model.name, entry.version))
+        models = [table.models[name] for name in changed if name in table.models]
+        versions = [((each.name, one.version), one) for each in models for one in each.versions]
+        wanted = {key_of(it): (it, key) for key, one in versions for it in one.instances}
+        leaving = {key_of(it): (it, key) for key, one in versions for it in one.leaving}
         for pool in self._pools.of(changed):
             # Before its instances go: what they give back waits for their successors.
             self._waiting.follow(pool, table.served(*pool.key), waits_for(table, pool.key[0]))
@@ -307,8 +300,7 @@ class Router:
         pool.routes.refresh(pool.links)
 
     def _new_routes(self, pool: LinkPool) -> NodeRoutes:
-        send_again, can_send = self._send_again, self._waiting.send
-        return NodeRoutes(pool, self.node_id, self._remote_queue, send_again, can_send)
+        return NodeRoutes(pool, self.node_id, self._remote_queue, self._waiting.send)
 
     def _remote_queue(self, node_id: str, pool: LinkPool) -> NodeQueue | None:
         membership = self._membership
@@ -317,11 +309,6 @@ class Router:
     def _queue_changed(self, pool: LinkPool) -> None:
         self._refresh_routes(pool)
         self._waiting.send(pool)
-
-    def _send_again(self, request: OwnRequest) -> None:
-        """Send a request that has come back from an instance or a queue."""
-        if isinstance(request, RoutedRequest):
-            self.resend(request)
 
     def links_of(self, name: str, version: int) -> list[Link]:
         """Return the links to the instances of one version, those that leave it included."""
@@ -353,7 +340,7 @@ class Router:
         if self._membership is not None:
             await self._membership.close()
         self._waiting.close()
-        await self._waiting.wait_closed()
+        await self._waiting.wakes.close()
         await self.arms.mirror.close()
         await self._tasks.close()
         for pool in self._pools.all():
@@ -364,7 +351,7 @@ class Router:
             await self._cache.close()
 
     def _connected(self, link: Link) -> None:
-        self.calls.greet_new(link)
+        self.calls.send_greeting([link])
         self._waiting.send(link.pool)
 
     def resend(self, routed: RoutedRequest) -> None:

@@ -33,11 +33,8 @@ from backends.api.errors import (
 )
 from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
-from deployments.lane.client import LaneInflight
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import NodeQueue
 from deployments.routing.pool import Link, LinkPool, PoolRoutes
-from deployments.routing.sequence_route import Route
 from deployments.routing.sequence_search import Refusals, search
 from deployments.routing.waiting_requests import cut_off
 from deployments.supervision.supervisor import Supervisor
@@ -58,6 +55,23 @@ _AGAIN_S: Final = 0.02
 _MOST_REFUSALS: Final = 3
 
 
+class _Route:
+    """Where one sequence runs, as a router knows it.
+
+    Attributes:
+        link: The instance that has it, or any instance of the node whose queue has it.
+        is_queued: Whether the queue of the node has it, whichever instance that chose.
+        used_s: When a request last took it.
+    """
+
+    __slots__ = ("is_queued", "link", "used_s")
+
+    def __init__(self, link: Link, *, is_queued: bool) -> None:
+        self.link = link
+        self.is_queued = is_queued
+        self.used_s = 0.0
+
+
 class SequenceRoutes:
     """The sequences of one model version, as one router knows them.
 
@@ -74,7 +88,7 @@ class SequenceRoutes:
         pool: LinkPool,
         routes: PoolRoutes,
         batching: SequenceBatching,
-        wait_for_lane: Callable[[LinkPool, LaneInflight], None],
+        wait_for_lane: Callable[[LinkPool, OwnRequest], None],
         tasks: Supervisor,
     ) -> None:
         self._pool = pool
@@ -86,17 +100,13 @@ class SequenceRoutes:
         self._waiting_count = 0
         self._refusals = Refusals(self._loop.time)
         # The least recently used first.
-        self._routes: dict[_CorrelationId, Route] = {}
+        self._routes: dict[_CorrelationId, _Route] = {}
         # What waits while a sequence is looked for, or while its first request is taken back; and
         # what each was refused with where its sequence was thought to be.
         self._kept: dict[_CorrelationId, list[tuple[OwnRequest, TritonError | None]]] = {}
 
     def start(self, inflight: OwnRequest) -> None:
-        """Send a request that has a correlation id to where its sequence runs.
-
-        Args:
-            inflight: The request; it hears of everything that follows.
-        """
+        """Send a request that has a correlation id to where its sequence runs."""
         correlation_id = inflight.correlation_id
         if correlation_id in self._kept:
             self._keep(inflight)
@@ -115,12 +125,7 @@ class SequenceRoutes:
             self._go_on(route, inflight)
 
     def refused(self, inflight: OwnRequest, error: TritonError) -> None:
-        """Look for the sequence of a request that is not known where it was thought to be.
-
-        Args:
-            inflight: The request.
-            error: What it was refused with.
-        """
+        """Look for the sequence of a request that was refused where it was thought to be."""
         inflight.refusal_count += 1
         is_midway = bool(inflight.correlation_id) and not inflight.flags & SEQUENCE_START
         if not is_midway or inflight.refusal_count >= _MOST_REFUSALS:
@@ -157,27 +162,27 @@ class SequenceRoutes:
         else:
             self._go_on(route, start)
 
-    def _go_on(self, route: Route, inflight: OwnRequest) -> None:
+    def _go_on(self, route: _Route, inflight: OwnRequest) -> None:
         if not inflight.flags & SEQUENCE_END:
             self._remember(inflight.correlation_id, route)
         self._send(route, inflight)
 
-    def _beginning(self, inflight: OwnRequest, before: Link | None) -> Route | None:
+    def _beginning(self, inflight: OwnRequest, before: Link | None) -> _Route | None:
         """Return where a sequence is to begin: where its id was before, if that may be."""
         nodes, link = self._nodes, before
         if link is None or not _may_begin(link, inflight) or nodes.is_away(link):
             link = nodes.link_for_sequence(inflight.correlation_id, local_only=inflight.local_only)
         if link is None:
             return None
-        return Route(link, is_queued=nodes.queue_at(link) is not None)
+        return _Route(link, is_queued=nodes.queue_at(link) is not None)
 
-    def _remember(self, correlation_id: _CorrelationId, route: Route) -> None:
+    def _remember(self, correlation_id: _CorrelationId, route: _Route) -> None:
         self._routes[correlation_id] = route
         route.used_s = self._loop.time()
 
-    def _send(self, route: Route, inflight: OwnRequest) -> None:
+    def _send(self, route: _Route, inflight: OwnRequest) -> None:
         link = route.link
-        lane, queue = link.lane, self._nodes.queue_at(link)
+        lane, queue, node_id = link.lane, self._nodes.queue_at(link), link.endpoint.node_id
         if inflight.local_only and not link.is_local:
             inflight.fail(_runs_elsewhere(inflight))
         elif lane is not None and not route.is_queued and link.is_on_its_own:
@@ -186,7 +191,7 @@ class SequenceRoutes:
         elif queue is not None and (route.is_queued or lane is not None):
             route.is_queued = True
             queue.start(inflight)
-        elif lane is None and not (route.is_queued and self._has_instances_beside(link)):
+        elif lane is None and not (route.is_queued and self._pool.has_instance_at(node_id)):
             inflight.fail(_ended(inflight, link))
         elif link.is_cut_off:
             runs = (
@@ -197,11 +202,6 @@ class SequenceRoutes:
             # Also where it is the last request: the sequence goes on until that is there.
             self._remember(inflight.correlation_id, route)
             self._wait(inflight)
-
-    def _has_instances_beside(self, link: Link) -> bool:
-        """Whether an instance's node has others, whose queue is to be found yet."""
-        node_id = link.endpoint.node_id
-        return any(each.endpoint.node_id == node_id for each in self._all_links())
 
     def _all_links(self) -> list[Link]:
         return [*self._pool.links, *self._pool.retired]
@@ -214,8 +214,8 @@ class SequenceRoutes:
 
     def _look_for(self, inflight: OwnRequest, refusal: TritonError | None = None) -> None:
         """Send a request once it is known where its sequence runs."""
-        links = self._all_links()
-        may_answer = any(each.is_on_its_own or self._queue_at(each) is not None for each in links)
+        nodes, links = self._nodes, self._all_links()
+        may_answer = any(each.is_on_its_own or nodes.queue_at(each) is not None for each in links)
         if refusal is None and not may_answer:
             self._wait(inflight)
             return
@@ -229,21 +229,22 @@ class SequenceRoutes:
     async def _search(self, correlation_id: _CorrelationId, kept: object) -> None:
         until_s = self._loop.time() + _SEARCH_S
         # While its first request is on the way from one queue to another, none has it.
-        is_last_look = len(self._nodes.queues()) < 2  # noqa: PLR2004
-        answer = await search(correlation_id, self._all_links(), self._queue_at)
+        nodes = self._nodes
+        is_last_look = len(nodes.queues()) < 2  # noqa: PLR2004
+        answer = await search(correlation_id, self._all_links(), nodes.queue_at)
         while answer.link is None and self._loop.time() < until_s:
             if answer.is_sure and is_last_look:
                 break
             is_last_look |= answer.is_sure
             # A lane that is being opened, or a holder that is replaced, is there in a moment.
             await asyncio.sleep(_AGAIN_S)
-            answer = await search(correlation_id, self._all_links(), self._queue_at)
+            answer = await search(correlation_id, self._all_links(), nodes.queue_at)
         if self._kept.get(correlation_id) is not kept:
             # Its first request was taken back meanwhile, and they have followed it.
             return
         is_known = answer.link is not None
         if answer.link is not None:
-            self._remember(correlation_id, Route(answer.link, is_queued=answer.is_queued))
+            self._remember(correlation_id, _Route(answer.link, is_queued=answer.is_queued))
         for inflight, refusal in self._released(correlation_id):
             is_known |= inflight.flags & SEQUENCE_START != 0
             if is_known:
@@ -275,9 +276,6 @@ class SequenceRoutes:
                     f"for sequence {inflight.correlation_id}; send the request again"
                 )
             )
-
-    def _queue_at(self, link: Link) -> NodeQueue | None:
-        return self._nodes.queue_at(link)
 
     def _keep(self, inflight: OwnRequest, refusal: TritonError | None = None) -> bool:
         """Have a request wait until its sequence is found, or fail it: too many do."""

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from backends.api.errors import TritonError
-from deployments.pool_queue.queued_request import NodeQueue
-from deployments.routing.pool import Link
+from deployments.routing.pool import Link, NodeQueue
 
 _log = logging.getLogger(__name__)
 
@@ -61,10 +60,7 @@ async def search(
     An instance knows best, as its queue may not have adopted it yet. But it takes nothing that
     does not come from there, so a queue that is behind is to be asked again.
 
-    Args:
-        correlation_id: The sequence.
-        links: The instances that may have it.
-        queue_at: Returns the queue of an instance's node; None where there is none.
+    ``links`` lead to the instances that may have it; ``queue_at`` finds the queue of one's node.
     """
     by_queue: dict[NodeQueue, list[Link]] = {}
     alone: list[Link] = []

@@ -40,23 +40,6 @@ class ServedModel:
             metadata.
     """
 
-    __slots__ = (
-        "_entry",
-        "admission",
-        "cache",
-        "checker",
-        "config",
-        "digest",
-        "ensemble",
-        "key",
-        "labels",
-        "name",
-        "pool",
-        "rollout",
-        "version",
-        "version_text",
-    )
-
     def __init__(
         self,
         key: str,

@@ -8,20 +8,18 @@ by an error of the controller's or of this process's, begins anew with the whole
 """
 
 import asyncio
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Self
 
-from backends.api.errors import InternalError, TritonError
+from backends.api.errors import InternalError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
 from deployments.routing.arm_signals import ArmSignals
-from deployments.routing.load_signals import SAMPLE_S, LoadSignals
+from deployments.routing.load_signals import LoadSignals
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.supervision.supervisor import Supervisor
-
-_log = logging.getLogger(__name__)
 
 # One table that cannot be applied may be followed by one that can.
 _MOST_FAILURES: Final = 3
@@ -35,8 +33,7 @@ class TableWatch:
         controller: Where the table comes from.
         update: Takes each newer table; called on the event loop.
         report: Makes the report of what this process has counted; called on the event loop.
-        signals: Tells the load on versions that autoscale; None for nothing.
-        arms: Tells how the arms of rollouts answer; None for nothing.
+        signals: What else is told of a router.
     """
 
     def __init__(
@@ -45,8 +42,7 @@ class TableWatch:
         controller: ControllerLink,
         update: Callable[[RoutingTable], None],
         report: Callable[[], bytes],
-        signals: LoadSignals | None = None,
-        arms: ArmSignals | None = None,
+        signals: Sequence[LoadSignals | ArmSignals] = (),
     ) -> None:
         self._controller = controller
         self._take = update
@@ -58,11 +54,8 @@ class TableWatch:
         self._tasks = Supervisor(owner)
         self._task = self._tasks.keep("watch of the routing table", self._follow)
         self._signals = signals
-        if signals is not None:
-            self._tasks.keep("signals of the load", lambda: self._tell_load(signals))
-        self._arms = arms
-        if arms is not None:
-            self._tasks.keep("signals of rollouts", arms.run)
+        for each in signals:
+            self._tasks.keep(f"signals of {each.subject}", partial(each.run, controller))
 
     @classmethod
     def of_router(
@@ -80,9 +73,8 @@ class TableWatch:
             update: Takes each newer table, and hands it to the router.
             router: The router.
         """
-        arms = ArmSignals(router, controller)
-        load = LoadSignals(router)
-        return cls(owner, controller, update, lambda: make_report(router), load, arms)
+        signals = LoadSignals(router), ArmSignals(router)
+        return cls(owner, controller, update, lambda: make_report(router), signals)
 
     async def wait_first(self) -> None:
         """Wait until there is a table."""
@@ -116,21 +108,7 @@ class TableWatch:
 
     def _update(self, table: RoutingTable) -> None:
         self._take(table)
-        if self._signals is not None:
-            self._signals.refresh()
-        if self._arms is not None:
-            self._arms.refresh()
+        for each in self._signals:
+            each.refresh()
         self._failures = 0
         self._has_table.set()
-
-    async def _tell_load(self, signals: LoadSignals) -> None:
-        while True:
-            await signals.wanted.wait()
-            await asyncio.sleep(SAMPLE_S)
-            report = signals.sample()
-            if report:
-                try:
-                    await self._controller.report_load(report)
-                except TritonError as error:
-                    # The next report says all that there is to say then.
-                    _log.warning("the load could not be told: %s", error.message)

@@ -14,7 +14,6 @@ Requests for a dormant version wait here too, in the bounds of `deployments.rout
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,9 +25,8 @@ from backends.api.errors import (
 )
 from deployments.contracts.faults import end_with_fault
 from deployments.contracts.routing_table import ModelVersion
-from deployments.lane.client import LaneInflight
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.routing.pool import Link, LinkPool
-from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.wakes import Wakes, too_long
 
 _SWEEP_S: Final = 1.0
@@ -58,19 +56,13 @@ class WaitingRequests:
     """The requests of one router that wait; each lies in the `LinkPool.waiting` of its model.
 
     Args:
-        resend: Sends a request that has waited; called when a lane has opened.
         limits: The bounds.
 
     Attributes:
         wakes: Has dormant versions woken; to be set where there is a controller.
     """
 
-    def __init__(
-        self,
-        resend: Callable[[RoutedRequest], None],
-        limits: WaitingLimits = DEFAULT_WAITING,
-    ) -> None:
-        self._resend = resend
+    def __init__(self, limits: WaitingLimits = DEFAULT_WAITING) -> None:
         self._limits = limits
         self.wakes = Wakes()
         self._loop = asyncio.get_running_loop()
@@ -80,31 +72,26 @@ class WaitingRequests:
         self._is_exiting = False
         self._is_closed = False
 
-    def add(self, pool: LinkPool, routed: LaneInflight) -> None:
+    def add(self, pool: LinkPool, routed: OwnRequest) -> None:
         """Let a request wait for a lane, or fail it when none can come or too many wait already."""
-        local_only = isinstance(routed, RoutedRequest) and routed.local_only
         if self._is_closed:
             routed.sink.fail(UnavailableError("Server exiting"))
         elif pool.is_dormant and not self._is_exiting:
             self._add_dormant(pool, routed)
-        elif not self._may_come(pool, local_only=local_only):
-            routed.sink.fail(self._none_may_come(pool, routed, local_only=local_only))
+        elif not self._may_come(pool, local_only=routed.local_only):
+            routed.sink.fail(_none_may_come(pool, routed))
         elif len(pool.waiting) >= self._limits.requests:
             routed.sink.fail(self._too_many(routed.request.model_name))
         else:
-            if isinstance(routed, RoutedRequest):
-                routed.wait_from(time.monotonic_ns())
-            self._put(pool, routed, self._loop.time())
+            self._put(pool, routed)
 
-    def _add_dormant(self, pool: LinkPool, routed: LaneInflight) -> None:
+    def _add_dormant(self, pool: LinkPool, routed: OwnRequest) -> None:
         """Let a request wait until its version is awake, which the first one asks for."""
         refusal = self.wakes.refusal(pool, routed)
         if refusal is not None:
             routed.sink.fail(refusal)
             return
-        if isinstance(routed, RoutedRequest):
-            routed.wait_from(time.monotonic_ns())
-        self._put(pool, routed, self._loop.time())
+        self._put(pool, routed)
         self.wakes.begin(pool, self.fail)
 
     def follow(self, pool: LinkPool, entry: ModelVersion | None, waits_for: str = "") -> None:
@@ -133,19 +120,18 @@ class WaitingRequests:
         """Send what waits for a model's instances: a lane to one of them has opened."""
         waiting, pool.waiting = pool.waiting, {}
         for routed, since_s in waiting.items():
-            if isinstance(routed, RoutedRequest):
-                self._send(pool, routed)
+            self._send(pool, routed)
             if routed in pool.waiting:
                 pool.waiting[routed] = since_s
 
-    def _send(self, pool: LinkPool, routed: RoutedRequest) -> None:
+    def _send(self, pool: LinkPool, routed: OwnRequest) -> None:
         """Send a request; whatever that raises is its outcome, and others are sent all the same."""
         if routed.cancelled:
             # The sinks of earlier ones may have cancelled it, which nobody else has answered.
             end_with_fault(routed.sink, RequestCancelledError(""), _WHAT)
             return
         try:
-            self._resend(routed)
+            routed.send_again()
         except Exception as error:
             pool.waiting.pop(routed, None)
             end_with_fault(routed.sink, error, _WHAT)
@@ -173,10 +159,6 @@ class WaitingRequests:
         for pool in pools:
             self.fail(pool, UnavailableError("Server exiting"))
 
-    async def wait_closed(self) -> None:
-        """Wait, after `close`, until nothing is asked for any more."""
-        await self.wakes.close()
-
     def _may_come(self, pool: LinkPool, *, local_only: bool = False) -> bool:
         """Whether a lane that takes requests may open."""
         if pool.is_restarting and not self._is_exiting:
@@ -193,14 +175,6 @@ class WaitingRequests:
             for link in pool.links
         ) or _lacks_holder(pool)
 
-    def _none_may_come(
-        self, pool: LinkPool, routed: LaneInflight, *, local_only: bool
-    ) -> UnavailableError:
-        out_of_reach = [link for link in pool.links if link.is_cut_off]
-        if out_of_reach and not local_only:
-            return cut_off(f"model '{routed.request.model_name}' is served", out_of_reach[0])
-        return no_instance(routed.request.model_name, local_only=local_only)
-
     def _may_open(self, link: Link) -> bool:
         # A link that is being opened decides by its end. An instance that drains is replaced, or
         # its version goes: either way the next table decides.
@@ -211,8 +185,9 @@ class WaitingRequests:
             or not (link.is_local or link.is_on_its_own)
         )
 
-    def _put(self, pool: LinkPool, routed: LaneInflight, since_s: float) -> None:
-        pool.waiting[routed] = since_s
+    def _put(self, pool: LinkPool, routed: OwnRequest) -> None:
+        routed.wait_from(time.monotonic_ns())
+        pool.waiting[routed] = self._loop.time()
         self._pools[pool] = None
         self._arm()
 
@@ -249,13 +224,12 @@ class WaitingRequests:
         """
         if pool.sequences is not None:
             return True
-        oldest: dict[tuple[bool, object], RoutedRequest] = {}
+        oldest: dict[tuple[bool, object], OwnRequest] = {}
         for routed in pool.waiting:
-            if isinstance(routed, RoutedRequest):
-                oldest.setdefault((routed.local_only, routed.lane), routed)
+            oldest.setdefault((routed.local_only, routed.lane), routed)
         return any(self._goes(pool, routed) for routed in oldest.values())
 
-    def _goes(self, pool: LinkPool, routed: RoutedRequest) -> bool:
+    def _goes(self, pool: LinkPool, routed: OwnRequest) -> bool:
         """Send one request; return whether it does not wait any more."""
         since_s = pool.waiting.pop(routed, None)
         if since_s is None:
@@ -280,6 +254,14 @@ class WaitingRequests:
             f"model '{model_name}' has had no instance that answers for "
             f"{self._limits.wait_s:g} s: {_why_none(pool)}; the request was not executed, try again"
         )
+
+
+def _none_may_come(pool: LinkPool, routed: OwnRequest) -> UnavailableError:
+    model_name, local_only = routed.request.model_name, routed.local_only
+    out_of_reach = [link for link in pool.links if link.is_cut_off]
+    if out_of_reach and not local_only:
+        return cut_off(f"model '{model_name}' is served", out_of_reach[0])
+    return no_instance(model_name, local_only=local_only)
 
 
 def _why_none(pool: LinkPool) -> str:

@@ -21,7 +21,7 @@ from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import ModelReadyState, RoutingTable
 from deployments.contracts.wake_limits import DEFAULT_WAKES, WakeLimits
-from deployments.lane.client import LaneInflight
+from deployments.lane.inflight import LaneInflight
 from deployments.routing.pool import LinkPool
 from deployments.supervision.supervisor import Supervisor
 
@@ -84,12 +84,7 @@ class Wakes:
         return None
 
     def begin(self, pool: LinkPool, fail: Callable[[LinkPool, TritonError], None]) -> None:
-        """Have a version woken that requests wait for.
-
-        Args:
-            pool: The version.
-            fail: Fails what waits for it.
-        """
+        """Have a version woken that requests wait for; ``fail`` ends what waits for it."""
         if self._wake is not None and pool not in self._asking:
             task = self._tasks.spawn(f"wake of {pool.key[0]}", self._ask(pool, self._wake, fail))
             self._asking[pool] = task
@@ -99,10 +94,6 @@ class Wakes:
         """Return what has a model loaded of which nothing is known yet; None for any other.
 
         Awaited, it raises TritonError when the load fails or takes too long, or too many wait.
-
-        Args:
-            key: The model's key.
-            table: Returns the routing table as it is.
         """
         wake = self._wake
         return None if wake is None or not is_unread(table(), key) else self._use(key, wake, table)

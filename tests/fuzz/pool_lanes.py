@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from deployments.instance.assembly import Assembly
-from deployments.lane.batches import Adopt, Adopted, BatchPart, Forget
+from deployments.lane.batches import Adopted, BatchPart, Forget, Holder
 from deployments.lane.connection import LaneConnection
 from deployments.lane.frames import ADOPT, BATCH, DECLINE, FORGET, PREFIX, Frame, FrameError
 from deployments.lane.frames import FrameReader as Reader
@@ -32,7 +32,7 @@ class _Handler:
     def __init__(self) -> None:
         self.assembly: Assembly[object] = Assembly()
 
-    def adopt(self, lane: object, message: Adopt) -> Adopted:
+    def adopt(self, lane: object, message: Holder) -> Adopted:
         return Adopted()
 
     def received_part(self, part: BatchPart, requests: list[object]) -> None:
@@ -55,7 +55,7 @@ def feed_pool(pieces: Iterable[bytes]) -> None:
     """Have an instance take frames that a router is said to have sent."""
     reader = Reader(max_message_bytes=1 << 16, max_tail_bytes=1 << 16)
     connection = _Connection()
-    end = PoolServer(connection, _Handler(), Holding(), (), DEFAULT_LIMITS)
+    end = PoolServer(connection, _Handler(), Holding(), DEFAULT_LIMITS)
     with contextlib.suppress(FrameError):
         for piece in pieces:
             for frame in reader.feed(piece):
@@ -72,7 +72,7 @@ def feed_pool(pieces: Iterable[bytes]) -> None:
 def pool_seed() -> bytes:
     """Return frames of all kinds that an instance takes."""
     messages = [
-        (ADOPT, encode(Adopt(1, "h", 2))),
+        (ADOPT, encode(Holder(1, "h", 2))),
         (BATCH, encode(BatchPart(1, 1, 1, 2, [3], [4], [5]))),
         (DECLINE, b""),
         (FORGET, encode(Forget(1, 1, 1))),

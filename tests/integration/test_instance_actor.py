@@ -83,13 +83,13 @@ def spec(name: str) -> InstanceSpec:
 @contextlib.asynccontextmanager
 async def lane_to(description: InstanceDescription, *, same_node: bool = True):
     slabs = SlabPool()
-    lane = await LaneClient.connect(
+    lane = await LaneClient(
         description.endpoint,
         same_node=same_node,
         secret=SECRET,
         slabs=slabs,
         on_lost=lambda _lane, _orphans: None,
-    )
+    ).open()
     try:
         yield lane
     finally:

@@ -27,11 +27,8 @@ class Telling:
     def became_holder(self, epoch: int) -> None:
         say(f"holder {epoch}")
 
-    def connected(self, lane: object) -> None:
-        say("connected")
-
-    def lost(self) -> None:
-        say("lost")
+    def follow(self, lane: object) -> None:
+        say("lost" if lane is None else "connected")
 
 
 async def main(name: str) -> None:

@@ -63,9 +63,9 @@ def serve(uds: str, answer: Callable[[ServerRequest], None] = answer_once) -> No
 
 async def submit(uds: str) -> None:
     endpoint = InstanceEndpoint("model/1#0", "", "node", uds, ("", 0))
-    lane = await LaneClient.connect(
+    lane = await LaneClient(
         endpoint, same_node=True, secret=SECRET, slabs=SlabPool(), on_lost=lambda *_: None
-    )
+    ).open()
     answered, waiting = Sink(), Sink()
     lane.submit(request_of(300_000), answered)
     await answered.ended

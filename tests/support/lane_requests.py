@@ -159,7 +159,7 @@ class RunningExecutor:
 
     @property
     def inflight_count(self) -> int:
-        return self.reactor.submit(lambda: self.executor.inflight_count).result(30)
+        return self.reactor.submit(lambda: self.executor.outbox.outstanding_count).result(30)
 
 
 @contextlib.asynccontextmanager

@@ -135,6 +135,12 @@ class Turning:
             await asyncio.sleep(0)
 
 
+def inflight_count(server: LaneServer) -> int:
+    """Return how many requests of all lanes are not answered."""
+    state: Any = server._state
+    return sum(len(lane._unanswered) for lane in list(state.lanes))
+
+
 class Rig:
     """A server and its clients in one loop, each side with slabs of its own."""
 
@@ -189,7 +195,9 @@ class Rig:
             "on_lost": lambda lane, orphans: self.losses.append((lane, orphans)),
             "limits": self.client_limits,
         } | changes
-        return await LaneClient.connect(arguments.pop("endpoint", self.endpoint), **arguments)
+        tls = arguments.pop("tls", None)
+        endpoint = arguments.pop("endpoint", self.endpoint)
+        return await LaneClient(endpoint, **arguments).open(tls)
 
     @property
     def lanes(self) -> Any:
@@ -198,7 +206,7 @@ class Rig:
     async def all_gone(self) -> None:
         """Wait until the server has no lane and neither side holds a slab."""
         await until(lambda: not self.lanes)
-        assert self.server.inflight_count == 0
+        assert inflight_count(self.server) == 0
         assert self.server._state.unproved_count == 0
         await until(lambda: not self.server_slabs.used_blocks)
         await until(lambda: not self.client_slabs.used_blocks)
@@ -314,7 +322,7 @@ class RawServer:
 
         async def connect(**changes: Any) -> LaneClient:
             arguments: dict[str, Any] = {"same_node": False, "secret": SECRET, "slabs": self.slabs}
-            return await LaneClient.connect(endpoint, **(arguments | changes))
+            return await LaneClient(endpoint, **(arguments | changes)).open()
 
         return connect
 

@@ -4,6 +4,7 @@
 
 import contextlib
 import functools
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -47,10 +48,15 @@ class Cluster:
 
     def freeze(self, node: Node) -> None:
         """Let the holder of a node read nothing from routers of other nodes any more."""
-        membership: Any = node.routers[0]._membership
-        for lane in membership._server.lanes:
-            if not lane.is_local:
-                lane.connection.transport.pause_reading()
+        for transport in remote_transports(node):
+            transport.pause_reading()
+
+
+def remote_transports(node: Node) -> list[Any]:
+    """Return what the holder of a node reads that routers of other nodes say."""
+    membership: Any = node.routers[0]._membership
+    found = [lane.connection.transport for lane in membership._server.lanes]
+    return [each for each in found if each.get_extra_info("socket").family != socket.AF_UNIX]
 
 
 def is_known(router: Router, nodes: Sequence[Node]) -> bool:

@@ -22,9 +22,9 @@ from deployments.contracts.routing_table import (
     RoutingTable,
 )
 from deployments.routing.membership import NodeMember
+from deployments.routing.node_place import TimedSink
 from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.router import Router
-from deployments.routing.timed_sink import TimedSink
 from deployments.settings.lane_settings import LaneSettings
 from deployments.settings.port_range import ANY_PORT, PortRange
 from deployments.slabs.pool import SlabPool
@@ -33,6 +33,12 @@ from tests.support.lane_rig import SECRET, Sink, until
 from tests.support.pool_rig import PooledInstance, request_for
 
 _numbers = itertools.count(1)
+
+
+def has_holder(router: Router) -> bool:
+    """Whether somebody holds the queues of a router's node, as far as it knows."""
+    pools: Any = router.node_pools
+    return pools._adopt is not None or pools._tickets is not None
 
 
 class Node:
@@ -81,7 +87,7 @@ class Node:
         self.routers.append(router)
         lanes = LaneSettings(heartbeat_timeout_s=silence_s, ports=ports)
         router.join_node(NodeMember(self.node_id, SECRET, may_hold, "127.0.0.1", lanes))
-        await until(lambda: router.node_pools.has_holder)
+        await until(lambda: has_holder(router))
         return router
 
     async def end(self, router: Router) -> None:

@@ -21,7 +21,7 @@ from deployments.instance.executor import Executor
 from deployments.instance.lanes import InstanceLanes
 from deployments.instance.lead import Lead
 from deployments.instance.readiness import Readiness
-from deployments.lane.batches import Adopt, Adopted, BatchPart, Done, Holder
+from deployments.lane.batches import Adopted, BatchPart, Done, Holder
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.server import LaneServer
@@ -82,7 +82,7 @@ class PoolRouter:
 
     async def adopt(self, epoch: int = EPOCH, **address: Any) -> Adopted:
         count = len(self.all("adopted"))
-        self.lane.adopt(Adopt(epoch, **address))
+        self.lane.adopt(Holder(epoch, **address))
         adopted: Adopted = await self.next("adopted", count + 1)
         return adopted
 
@@ -201,7 +201,7 @@ class PooledInstance:
         self.reactor.close()
         self.slabs.close()
         assert self.faults == []
-        assert self.executor.inflight_count == 0
+        assert self.executor.outbox.outstanding_count == 0
 
     async def router(self, **changes: Any) -> PoolRouter:
         """Connect a router."""
@@ -212,7 +212,7 @@ class PooledInstance:
             "slabs": self.slabs,
             "on_lost": lambda _lane, orphans: router.told.append(("lost", orphans)),
         } | changes
-        router.lane = await LaneClient.connect(self.endpoint, **arguments)
+        router.lane = await LaneClient(self.endpoint, **arguments).open()
         router.lane.events = router
         return router
 

@@ -231,6 +231,12 @@ async def holder_by_hand(
     return await asyncio.start_server(accept, "127.0.0.1", 0)
 
 
+def ticket_count(server: TicketServer) -> int:
+    """Return how many tickets of all routers wait."""
+    lanes: set[Any] = set(server.lanes)
+    return sum(len(lane._waiting) for lane in lanes)
+
+
 class TicketRig:
     """A holder with one model, and routers that connect to it."""
 
@@ -253,7 +259,7 @@ class TicketRig:
 
     async def __aexit__(self, *_: object) -> None:
         self.server.close()
-        assert self.server.ticket_count == 0
+        assert ticket_count(self.server) == 0
         assert not self.server.lanes
         assert self.server.unproved_count == 0
 
@@ -262,12 +268,14 @@ class TicketRig:
 
     async def lane(self, router: Router | None = None, silence_s: float = 0.0) -> TicketLane:
         options = self.options(router, silence_s)
-        return await TicketLane.connect_unix(connected(self.name), options)
+        return await TicketLane(options, is_local=True).open_unix(connected(self.name))
 
     async def remote_lane(
         self, epoch: int = EPOCH, tls: ssl.SSLContext | None = None
     ) -> TicketLane:
-        return await TicketLane.connect_tcp(self.address, epoch, self.options(), tls=tls)
+        return await TicketLane(self.options(), is_local=False, epoch=epoch).open_tcp(
+            self.address, tls
+        )
 
     async def client(self) -> TicketQueue:
         return (await self.lane()).queue_of("model", 1, CONFIG)

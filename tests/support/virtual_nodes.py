@@ -33,7 +33,10 @@ from deployments.shared_memory.objects import RegionMemory
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import SECRET
-from tests.support.pool_node import Node
+from tests.support.pool_node import (
+    Node,
+    has_holder,
+)
 
 _NS_PER_S = 1_000_000_000
 _LOOK_S = 0.001
@@ -232,7 +235,7 @@ class VirtualNode(Node):
         router.join_node(NodeMember(self.node_id, SECRET, may_hold, "127.0.0.1", lanes))
         router.node_pools.clock = LoopClock()
         self.routers.append(router)
-        await until(lambda: router.node_pools.has_holder)
+        await until(lambda: has_holder(router))
         return router
 
     async def kill(self, router: Router) -> None:

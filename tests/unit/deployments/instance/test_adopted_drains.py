@@ -55,7 +55,7 @@ async def test_a_drain_waits_for_a_sequence_that_starts_with_what_lies_there():
             first = holder.push(1, part(SEQUENCE_START | SEQUENCE_END, 2), slots=[1])
             await instance.entered()
             second = holder.push(2, part(SEQUENCE_START), slots=[0])
-            await until(lambda: instance.executor.inflight_count == 2)
+            await until(lambda: instance.executor.outbox.outstanding_count == 2)
             draining = asyncio.create_task(instance.executor.drain(30))
         await ids([*first, *second])
         assert not await instance.executor.drain(0.1)

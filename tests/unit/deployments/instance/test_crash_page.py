@@ -46,13 +46,13 @@ async def test_the_request_that_is_executed_is_noted_and_the_one_behind_it_is_no
         )
         uds = f"\0manta-page-{os.getpid()}"
         server.start(uds)
-        lane = await LaneClient.connect(
+        lane = await LaneClient(
             InstanceEndpoint("m/1#0", "", "node", uds, ("", 0)),
             same_node=True,
             secret=SECRET,
             slabs=slabs,
             on_lost=lambda *_: None,
-        )
+        ).open()
         assert lane.crash() is None
         sinks = [Sink(), Sink()]
         first = lane.submit(request_of(4, 4), sinks[0])

@@ -153,13 +153,13 @@ async def test_routers_see_the_lane_close_and_their_requests_unanswered():
         uds = f"\0manta-faults-{os.getpid()}-{next(_names)}"
         server.start(uds)
         lost: asyncio.Future[list[object]] = asyncio.get_running_loop().create_future()
-        lane = await LaneClient.connect(
+        lane = await LaneClient(
             InstanceEndpoint("m/1#0", "", "node", uds, ("", 0)),
             same_node=True,
             secret=SECRET,
             slabs=slabs,
             on_lost=lambda _lane, unanswered, *_: lost.set_result(list(unanswered)),
-        )
+        ).open()
         sink = Sink()
         lane.submit(request_of(4, 4), sink)
         async with asyncio.timeout(30):

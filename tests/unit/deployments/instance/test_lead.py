@@ -26,7 +26,13 @@ from tests.support.lane_requests import (
     outcome,
     running,
 )
-from tests.support.lane_rig import SECRET, Sink, request_of, until
+from tests.support.lane_rig import (
+    SECRET,
+    Sink,
+    inflight_count,
+    request_of,
+    until,
+)
 
 PLAIN = ModelConfig("m", max_batch_size=8)
 DECOUPLED = ModelConfig("m", max_batch_size=8, decoupled=True)
@@ -64,9 +70,9 @@ class Lanes:
 
     async def connect(self) -> LaneClient:
         endpoint = InstanceEndpoint("m/1#0", "", "node", self.uds, ("", 0))
-        return await LaneClient.connect(
+        return await LaneClient(
             endpoint, same_node=True, secret=SECRET, slabs=self.slabs, on_lost=lambda *_: None
-        )
+        ).open()
 
 
 @contextlib.asynccontextmanager
@@ -128,9 +134,9 @@ async def test_a_lane_lost_while_the_model_blocks_cancels_its_requests():
         lane = await lanes.connect()
         lane.submit(request_of(4), Sink())
         assert await asyncio.to_thread(model.entered.wait, 30)
-        assert lanes.server.inflight_count == 1
+        assert inflight_count(lanes.server) == 1
         lane.close()
-        await until(lambda: not lanes.server.inflight_count)
+        await until(lambda: not inflight_count(lanes.server))
         model.gate.set()
         other = await lanes.connect()
         sink = Sink()

@@ -4,8 +4,7 @@
 
 from pathlib import Path
 
-from deployments.instance.activity import Activity
-from deployments.instance.process_load import load_of, private_bytes
+from deployments.instance.process_load import Activity, load_of, private_bytes
 
 ACTIVITY = Activity(
     pending_count=3, executing_for_ns=0, quiet_for_ns=0, decision_count=9, execution_count=7

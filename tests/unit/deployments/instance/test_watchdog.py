@@ -11,7 +11,7 @@ import pytest
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceResponse
-from deployments.instance.activity import Activity
+from deployments.instance.process_load import Activity
 from deployments.instance.watchdog import Watchdog, execution_timeout_us
 from tests.support.lane_requests import (
     RecordedRequest,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from backends.api.errors import UnavailableError
-from deployments.lane.tls import client_tls, derive_lane_tls, server_tls
+from deployments.lane.tls import derive_lane_tls, lane_tls
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.peer_server import PeerServer
 from deployments.model_files.peer_wire import There
@@ -111,13 +111,15 @@ def test_the_key_is_in_no_file_and_no_descriptor_once_the_contexts_are_made():
     assert set(Path("/proc/self/fd").iterdir()) == before
 
 
-@pytest.mark.parametrize("end", [server_tls, client_tls])
+@pytest.mark.parametrize("end", ["server", "client"])
 def test_the_mode_decides_what_protects_a_lane(end, monkeypatch):
     monkeypatch.delenv("RAY_USE_TLS", raising=False)
-    assert end("off", SECRET) is None
-    assert end("ray", SECRET) is None
-    assert end("derived", SECRET) is end("derived", SECRET)
-    assert end("derived", SECRET) is not end("derived", OTHER_SECRET)
+    assert getattr(lane_tls("off", SECRET), end) is None
+    assert getattr(lane_tls("ray", SECRET), end) is None
+    derived = getattr(lane_tls("derived", SECRET), end)
+    assert derived is not None
+    assert derived is getattr(lane_tls("derived", SECRET), end)
+    assert derived is not getattr(lane_tls("derived", OTHER_SECRET), end)
 
 
 def test_nodes_give_each_other_files_under_it(tmp_path):

@@ -18,7 +18,16 @@ from backends.api.errors import (
 from backends.api.request import InferenceResponse, TraceContext
 from deployments.lane.messages import LaneLimits
 from deployments.tracing.record import TraceReport
-from tests.support.lane_rig import Handler, Rig, Sink, echo, request_of, response_of, until
+from tests.support.lane_rig import (
+    Handler,
+    Rig,
+    Sink,
+    echo,
+    inflight_count,
+    request_of,
+    response_of,
+    until,
+)
 
 LARGE = 300_000
 
@@ -246,7 +255,7 @@ def test_a_cancelled_stream_carries_nothing_but_its_end(run):
             request.respond(None, final=True)
             await sink.ended
             assert len([response for response in sink.responses if response is not None]) == 1
-            assert rig.server.inflight_count == 0
+            assert inflight_count(rig.server) == 0
 
     run(main)
 
@@ -301,7 +310,7 @@ def test_a_handler_that_raises_fails_the_requests_of_the_read(run, caplog):
                 lane.submit(request_of(4), sink)
             await asyncio.gather(*(sink.ended for sink in sinks))
             assert all(isinstance(sink.error, InternalError) for sink in sinks)
-            assert rig.server.inflight_count == 0
+            assert inflight_count(rig.server) == 0
 
     run(main)
     assert "the handler raised" in caplog.text

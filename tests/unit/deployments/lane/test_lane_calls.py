@@ -210,13 +210,13 @@ def test_nobody_listening_is_unavailable(run):
         endpoint = InstanceEndpoint("model/1#0", "", "node", "\0manta-nobody", ("127.0.0.1", 1))
         for same_node in (True, False):
             with pytest.raises(UnavailableError, match="no lane to instance 'model/1#0'"):
-                await LaneClient.connect(
+                await LaneClient(
                     endpoint,
                     same_node=same_node,
                     secret=b"s" * 16,
                     slabs=slabs,
                     on_lost=lambda *_: None,
-                )
+                ).open()
         slabs.close()
 
     run(main)

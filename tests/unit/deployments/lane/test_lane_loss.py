@@ -268,13 +268,13 @@ def test_a_lane_tells_a_crash_and_what_was_executed_from_a_kill(run, tmp_path, i
     async def main():
         slabs = SlabPool()
         lost = asyncio.get_running_loop().create_future()
-        lane = await LaneClient.connect(
+        lane = await LaneClient(
             InstanceEndpoint("model/1#0", "", "node", uds, ("", 0)),
             same_node=True,
             secret=SECRET,
             slabs=slabs,
             on_lost=lambda lane, orphans: lost.set_result(orphans),
-        )
+        ).open()
         lane.submit(request_of(4, id="stay"), Sink())
         await lane.call("echo", b"the request is there", 20)
         if is_crash:
@@ -305,13 +305,13 @@ def test_slabs_cross_processes_and_survive_a_killed_instance(run):
         slabs = SlabPool()
         lost = asyncio.get_running_loop().create_future()
         endpoint = InstanceEndpoint("model/1#0", "", "node", uds, ("", 0))
-        lane = await LaneClient.connect(
+        lane = await LaneClient(
             endpoint,
             same_node=True,
             secret=SECRET,
             slabs=slabs,
             on_lost=lambda lane, orphans: lost.set_result(orphans),
-        )
+        ).open()
         assert lane._connection.slabs.sender.uses_slabs
         answered, waiting = Sink(), Sink()
         lane.submit(request_of(LARGE, fill=b"q"), answered)

@@ -6,10 +6,19 @@ import asyncio
 
 import pytest
 
-from deployments.lane.batches import Adopt, Adopted, BatchPart, Forget
+from deployments.lane.batches import Adopted, BatchPart, Forget, Holder
 from deployments.lane.frames import ADOPT, ADOPTED, BATCH, DECLINE, FORGET
 from deployments.lane.messages import DEFAULT_LIMITS, encode
-from tests.support.lane_rig import REQUEST, Handler, RawPeer, Rig, frame, request_of, until
+from tests.support.lane_rig import (
+    REQUEST,
+    Handler,
+    RawPeer,
+    Rig,
+    frame,
+    inflight_count,
+    request_of,
+    until,
+)
 
 
 class PoolHandler(Handler):
@@ -20,7 +29,7 @@ class PoolHandler(Handler):
         self.parts: list[tuple[BatchPart, int]] = []
         self.is_lost = False
 
-    def adopt(self, lane, message: Adopt) -> Adopted:
+    def adopt(self, lane, message: Holder) -> Adopted:
         return Adopted()
 
     def received_part(self, part: BatchPart, requests) -> None:
@@ -48,7 +57,7 @@ BAD = {
     "negative kept slot": batch(1, kept=[-1]),
     "a batch within a batch": batch(2) + batch(1),
     "no message": frame(BATCH),
-    "adoption without an epoch": frame(ADOPT, message=encode(Adopt(0))),
+    "adoption without an epoch": frame(ADOPT, message=encode(Holder(0))),
     "forget nobody": frame(FORGET, message=encode(Forget(1, 1, 1, -1))),
     "huge party": frame(BATCH, message=encode(BatchPart(1, 1, 1, party=1 << 40))),
     "forget nothing": frame(FORGET, message=encode(Forget(1, 1, 0))),
@@ -88,7 +97,7 @@ async def test_a_part_that_comes_by_half_goes_with_its_lane():
         peer = await RawPeer.to(rig)
         await peer.set_up()
         peer.write(batch(2) + REQUEST)
-        await until(lambda: rig.server.inflight_count == 1)
+        await until(lambda: inflight_count(rig.server) == 1)
         peer.die()
         await rig.all_gone()
         assert handler.parts == []
@@ -101,7 +110,7 @@ async def test_only_the_holder_declines():
         holder, other = await RawPeer.to(rig), await RawPeer.to(rig)
         for peer in (holder, other):
             await peer.set_up()
-        holder.write(frame(ADOPT, message=encode(Adopt(5))))
+        holder.write(frame(ADOPT, message=encode(Holder(5))))
         await holder.next_frame()
         # The handler has no method for it, which would close the lane.
         other.write(frame(DECLINE) + batch(0))

@@ -28,6 +28,7 @@ from tests.support.ticket_rig import (
     Router,
     connected,
     listening,
+    ticket_count,
     unused_name,
 )
 
@@ -48,13 +49,10 @@ class Candidate:
         assert self.candidacy.epoch == epoch
         self.heard.append("holder")
 
-    def connected(self, lane):
+    def follow(self, lane):
         assert lane is self.candidacy.lane
-        assert lane.is_open
-        self.heard.append("connected")
-
-    def lost(self):
-        self.heard.append("lost")
+        assert lane is None or lane.is_open
+        self.heard.append("lost" if lane is None else "connected")
 
 
 @asynccontextmanager
@@ -154,7 +152,7 @@ def test_a_successor_has_a_later_epoch_and_gets_the_tickets(run):
             user = next(each for each in all_of_them if each is not first)
             request = Request()
             user.candidacy.lane.queue_of("model", 1, CONFIG).start(request)
-            await until(lambda: first.server.ticket_count)
+            await until(lambda: ticket_count(first.server))
             await first.candidacy.close()
             rest = [each for each in all_of_them if each is not first]
             second = await settled(rest)

@@ -81,12 +81,12 @@ def test_a_free_instance_answers_one_question():
         queue.reports.asked(first, when_free=True)
         queue.reports.asked(second, when_free=True)
         assert not first.heard
-        assert not queue.reports.answered(queue.load)
+        assert not queue.reports.askers.answered(queue.load)
         queue.free = 1
-        assert queue.reports.answered(queue.load) == [first]
-        assert queue.reports.has_askers
-        queue.reports.tell(second)  # which hears by that of the free instance, too
-        assert not queue.reports.has_askers
+        assert queue.reports.askers.answered(queue.load) == [first]
+        assert queue.reports.askers
+        queue.reports.tell(second, queue.load)  # which hears by that of the free instance, too
+        assert not queue.reports.askers
 
     run(main())
 
@@ -96,9 +96,9 @@ def test_a_router_that_asks_no_more_is_not_answered_and_hears_of_the_load_yet():
         queue, first, second = Queue(), Hearer(), Hearer()
         queue.reports.asked(first, when_free=True)
         queue.reports.asked(second, when_free=True)
-        queue.reports.asked_no_more(first)
+        queue.reports.askers.forget(first)
         queue.free = 2
-        assert queue.reports.answered(queue.load) == [second]
+        assert queue.reports.askers.answered(queue.load) == [second]
         queue.reports.granted(first)
         assert first.heard
 
@@ -118,7 +118,7 @@ def test_a_router_that_is_gone_hears_no_more():
         queue.reports.granted(gone)
         assert gone.heard == [0]
         queue.reports.close()
-        assert not queue.reports.has_askers
+        assert not queue.reports.askers
         queue.reports.granted(asker)
         assert not asker.heard
 

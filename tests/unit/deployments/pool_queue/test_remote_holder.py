@@ -17,20 +17,18 @@ class Events:
     def __init__(self):
         self.heard = []
 
-    def holder_connected(self, node_id, lane):
-        self.heard.append((node_id, lane.epoch))
-
     def holder_is_away(self, node_id):
         return True
 
-    def holder_lost(self, node_id):
-        self.heard.append((node_id, 0))
+    def holder_changed(self, node_id):
+        lane = self.remote.lane
+        self.heard.append((node_id, 0 if lane is None else lane.epoch))
 
 
 @contextlib.asynccontextmanager
 async def following(rig):
     events = Events()
-    remote = RemoteHolder("n", rig.options(), events, None)
+    remote = events.remote = RemoteHolder("n", rig.options(), events, None)
     try:
         yield remote, events.heard
     finally:

@@ -12,6 +12,7 @@ from tests.support.ticket_rig import (
     NEW_CONFIG,
     Request,
     TicketRig,
+    ticket_count,
 )
 
 
@@ -61,7 +62,7 @@ def test_the_tickets_of_a_router_that_dies_are_forgotten(run):
             assert ticket.is_cancelled
             ticket.fail(UnavailableError("too late"))
             party.send_load(rig.queue.load())
-            assert rig.server.ticket_count == 0
+            assert ticket_count(rig.server) == 0
 
     run(main)
 

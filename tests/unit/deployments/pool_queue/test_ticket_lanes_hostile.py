@@ -44,6 +44,7 @@ from tests.support.ticket_rig import (
     connected,
     holder_by_hand,
     listening,
+    ticket_count,
     unused_name,
 )
 from tests.unit.deployments.lane.test_lane_tls import _tls
@@ -85,7 +86,7 @@ def test_a_bad_frame_closes_the_lane_and_harms_no_other(run, attack, caplog):
             await peer.closed_by_peer()
             peer.die()
             await until(lambda: len(rig.server.lanes) == 1)
-            assert rig.server.ticket_count == 0
+            assert ticket_count(rig.server) == 0
             client.start(Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
@@ -146,7 +147,7 @@ def test_a_bad_answer_gives_the_requests_back(run, attack):
         router = Router()
         options = TicketLaneOptions(SECRET, router)
         address = server.sockets[0].getsockname()[:2]
-        lane = await TicketLane.connect_tcp(address, EPOCH, options, tls=None)
+        lane = await TicketLane(options, is_local=False, epoch=EPOCH).open_tcp(address, None)
         requests = [Request(), Request()]
         lane.queue_of("idle", 1, CONFIG)
         for name, request in zip(("model", "other"), requests, strict=True):
@@ -191,7 +192,7 @@ def test_an_instance_behind_the_port_is_no_holder(run):
         options = TicketLaneOptions(SECRET, Router())
         address = server.sockets[0].getsockname()[:2]
         with pytest.raises(UnavailableError, match="'model/1#0-7' answers"):
-            await TicketLane.connect_tcp(address, 0, options, tls=None)
+            await TicketLane(options, is_local=False).open_tcp(address, None)
         server.close()
 
     run(main)
@@ -274,10 +275,10 @@ def test_whatever_a_router_sends_nothing_is_left_of_it(run):
                 except (EOFError, ConnectionError):
                     assert not rig.server.lanes
                 numbers = [ticket.number for ticket in rig.queue.waiting]
-                assert len(set(numbers)) == len(numbers) == rig.server.ticket_count
+                assert len(set(numbers)) == len(numbers) == ticket_count(rig.server)
                 peer.die()
                 await until(lambda: not rig.server.lanes)
-                assert rig.server.ticket_count == 0
+                assert ticket_count(rig.server) == 0
                 assert not rig.queue.waiting
                 assert not rig.queue.reports._hearers
 
@@ -295,8 +296,9 @@ def test_a_peer_that_hangs_up_at_once_leaves_no_descriptor_to_close_twice(run):
                 peer, _ = listener.accept()
                 with peer:
                     peer.send(b"HTTP/1.1 200 OK\r\n" * 9)
+                lane = TicketLane(TicketLaneOptions(SECRET, Router()), is_local=True)
                 with pytest.raises(UnavailableError):
-                    await TicketLane.connect_unix(sock, TicketLaneOptions(SECRET, Router()))
+                    await lane.open_unix(sock)
                 await until(lambda sock=sock: sock.fileno() == -1)
 
     run(main)

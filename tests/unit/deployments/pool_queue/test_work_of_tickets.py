@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_START
+from deployments.lane.frames import LOAD, Frame
+from deployments.lane.messages import encode
 from deployments.pool_queue.alarm import LoopClock
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.messages import Load
@@ -66,7 +68,8 @@ async def test_what_may_wait_elsewhere_is_found_among_the_tickets_of_its_model()
         assert queue.has_movable
         assert queue.oldest(2) == movable[:2]
         assert queue.starts() == [begin]
-        queue.told(Load("model", 1, 4))
+        load = memoryview(encode(Load("model", 1, 4)))
+        crowd.lane.take_frames([Frame(LOAD, 0, 0, load, memoryview(b""))])
         queue.withdraw(movable[0], crowd.rig.router.taken)
         queue.withdraw(begin, crowd.rig.router.taken, is_start=True)
         assert queue.oldest(9) == movable[1:]

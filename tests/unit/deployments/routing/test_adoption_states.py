@@ -6,7 +6,7 @@ import pytest
 
 from backends.api.model_config import ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.lane.batches import Adopt, Holder
+from deployments.lane.batches import Holder
 from deployments.routing.adoption_states import (
     FREE,
     OURS,
@@ -56,7 +56,7 @@ async def test_a_process_that_holds_again_asks_anew_whoever_has_not_answered_bef
         lanes = [link.lane for link in links]
         for later in (1, 2):
             router.node_pools.follow(None)
-            router.node_pools.hold(Adopt(epoch + later))
+            router.node_pools.hold(Holder(epoch + later))
         await until(
             lambda: all(link.lane and link.lane.holder == Holder(epoch + 2) for link in links)
         )
@@ -82,7 +82,7 @@ async def test_an_instance_that_is_back_in_the_table_is_adopted_by_its_new_lane_
             await until(lambda: all(each.adoption is ADOPTED for each in pool.links))
             (epoch,) = {link.lane.holder.epoch for link in before if link.lane and link.lane.holder}
             pools.follow(None)
-            pools.hold(Adopt(epoch + 1))
+            pools.hold(Holder(epoch + 1))
             await until(lambda: all(each.adoption is ADOPTED for each in pool.links))
             assert gone.adoption is AdoptionState.HELD
         await answered(*running)

@@ -29,7 +29,12 @@ from deployments.routing.router import Router
 from deployments.slabs.pool import SlabPool
 from tests.support.bad_network import BadNetwork
 from tests.support.lane_requests import ScriptedModel
-from tests.support.lane_rig import SECRET, Sink, until
+from tests.support.lane_rig import (
+    SECRET,
+    Sink,
+    inflight_count,
+    until,
+)
 from tests.support.pool_rig import PooledInstance, request_for
 
 PLAIN = ModelConfig("m", max_batch_size=8)
@@ -86,7 +91,7 @@ class Distant:
     async def nothing_is_left(self) -> None:
         """Wait until neither end has a request."""
         await until(lambda: not any(lane.outstanding for lane in self.lanes))
-        await until(lambda: not self.instance.server.inflight_count)
+        await until(lambda: not inflight_count(self.instance.server))
 
 
 @contextlib.asynccontextmanager

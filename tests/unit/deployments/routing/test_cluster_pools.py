@@ -229,9 +229,9 @@ async def test_nodes_hear_that_nothing_waits_for_their_free_instances_any_more(r
                 running = await fill(second)
                 here = await fill(first)
                 waiting = first.send(router=router)
-                await until(lambda: second.held.reports.has_askers)
+                await until(lambda: second.held.reports.askers)
             await answered([*here, waiting])
-            await until(lambda: not second.held.reports.has_askers)
+            await until(lambda: not second.held.reports.askers)
         await answered(running)
         assert executed(second) == 2
 

@@ -17,7 +17,7 @@ from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.routing.router import Router
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import until
-from tests.support.pool_cluster import Cluster, cluster_of
+from tests.support.pool_cluster import Cluster, cluster_of, remote_transports
 from tests.support.pool_node import Node, answered, ask, node_of, outcome, publish
 from tests.support.pool_rig import PooledInstance, stopped
 
@@ -56,9 +56,8 @@ def silent(cluster: Cluster, node: Node) -> Iterator[None]:
     """Have the holder of a node read nothing from routers of other nodes meanwhile."""
     cluster.freeze(node)
     yield
-    for lane in node.routers[0]._membership._server.lanes:
-        if not lane.is_local:
-            lane.connection.transport.resume_reading()
+    for transport in remote_transports(node):
+        transport.resume_reading()
 
 
 async def test_a_request_goes_where_the_queue_was_asked_for_though_a_new_instance_is_there() -> (

@@ -19,7 +19,10 @@ from deployments.routing.router import Router
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import Sink, until
 from tests.support.pool_cluster import Cluster, cluster_of, executed
-from tests.support.pool_node import outcome
+from tests.support.pool_node import (
+    has_holder,
+    outcome,
+)
 from tests.support.pool_rig import PooledInstance, request_for
 
 PLAIN = ModelConfig("m")
@@ -70,7 +73,7 @@ async def test_a_pool_of_one_serves_its_node_when_the_holder_of_that_has_changed
         first, _ = cluster.nodes
         await first.end(first.routers[0])
         for router in first.routers:
-            await until(lambda router=router: router.node_pools.has_holder)
+            await until(lambda router=router: has_holder(router))
         for router in (0, 1):
             for _ in range(4):
                 await answered(first.send(router=router))

@@ -17,7 +17,11 @@ from deployments.routing.router import Router
 from deployments.settings.port_range import PortRange
 from tests.support import virtual_time
 from tests.support.free_ports import free_ports
-from tests.support.pool_node import outcome, publish
+from tests.support.pool_node import (
+    has_holder,
+    outcome,
+    publish,
+)
 from tests.support.pool_rig import request_for
 from tests.support.virtual_nodes import VirtualInstance, VirtualNode, until, virtual_clock
 
@@ -163,7 +167,7 @@ def test_a_process_that_has_a_port_holds_rather_than_one_that_has_none(
         router = await node.join()
         await without
         (other,) = [each for each in node.routers if each is not router]
-        assert router.node_pools.has_holder
+        assert has_holder(router)
         assert router._membership._candidacy.is_holder
         assert not other._membership._candidacy.is_holder
 

@@ -12,9 +12,8 @@ from backends.api.request import SEQUENCE_START
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import SILENT_PERIODS, LaneClient
 from deployments.routing.links import Heartbeat, LinkSet, OnLost
-from deployments.routing.model_pools import ModelPools
 from deployments.routing.node_pools import NodePools
-from deployments.routing.pool import Link
+from deployments.routing.pool import Link, ModelPools
 from deployments.routing.router import Router
 from tests.support import virtual_time
 from tests.support.cluster_of_instances import Instance, Routed, request, table
@@ -135,7 +134,7 @@ def test_an_unforeseen_fault_of_a_connection_is_tried_again() -> None:
         raise TypeError("a message that nobody understands")
 
     async def main() -> None:
-        pools = NodePools(lambda request: None, lambda pool: None)
+        pools = NodePools(lambda pool: None)
         links = LinkSet(
             "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
         )
@@ -162,7 +161,7 @@ def test_a_lane_that_cannot_be_opened_is_one_line_of_the_log(
         raise UnavailableError("no lane to instance 'm/1#0': Connection refused")
 
     async def main() -> None:
-        pools = NodePools(lambda request: None, lambda pool: None)
+        pools = NodePools(lambda pool: None)
         links = LinkSet(
             "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
         )
@@ -185,7 +184,7 @@ def test_a_router_without_a_heartbeat_timeout_sets_no_timer() -> None:
         raise AssertionError
 
     async def main() -> None:
-        pools = NodePools(lambda request: None, lambda pool: None)
+        pools = NodePools(lambda pool: None)
         links = LinkSet(
             "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
         )

@@ -153,7 +153,9 @@ async def test_what_waits_when_all_instances_drain_is_executed_before_they_end()
             for instance in node.instances:
                 await asyncio.wrap_future(instance.reactor.submit(instance.server.start_draining))
             for instance in node.instances:
-                await until(lambda instance=instance: instance.executor.inflight_count == 3)
+                await until(
+                    lambda instance=instance: instance.executor.outbox.outstanding_count == 3
+                )
         await answered([*running, *waiting])
 
 

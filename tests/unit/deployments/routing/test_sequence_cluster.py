@@ -154,7 +154,7 @@ async def run_over(strategy: str) -> Counter[str]:
         for router in routers:
             router.update(table(second, config=model_config))
         await asyncio.gather(*works)
-        assert second.executor.inflight_count == 0
+        assert second.executor.outbox.outstanding_count == 0
         # What idled is reaped, so no slot is lost.
         assert await second.executor.drain(30)
         assert second.executor.statistics().pending_count == 0

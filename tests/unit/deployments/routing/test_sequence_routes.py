@@ -18,9 +18,9 @@ from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START, InferenceResponse
 from deployments.lane.server import ServerRequest
 from deployments.routing import sequence_routes
+from deployments.routing.node_routes import choose_by_id
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.router import Router
-from deployments.routing.sequence_route import choose_by_id
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request, table
 from tests.support.lane_rig import SECRET, Sink, until
 

@@ -63,7 +63,7 @@ class World:
 
     def __init__(self, controller: Controller, limits: WakeLimits = DEFAULT_WAKES) -> None:
         self.sent: list[RoutedRequest] = []
-        self.waiting = WaitingRequests(self.sent.append)
+        self.waiting = WaitingRequests()
         self.waiting.wakes = Wakes(controller.wake, limits)
         self.pool = LinkPool(key=("m", 1))
         self.waiting.follow(self.pool, DORMANT)

@@ -3,6 +3,7 @@
 """What a router does upon an event takes as many steps as there is that the event concerns."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from backends.api.model_config import ModelConfig, SequenceBatching
@@ -61,8 +62,12 @@ def endpoint_of(number: int) -> InstanceEndpoint:
     return InstanceEndpoint(f"m/1#{number}", "", f"node {number}", "", ("", 0))
 
 
-def routed_for(pool: LinkPool) -> RoutedRequest:
-    return RoutedRequest(lambda _: None, pool, request(), Sink())
+def nothing(_: RoutedRequest) -> None:
+    pass
+
+
+def routed_for(pool: LinkPool, send: Callable[[RoutedRequest], None] = nothing) -> RoutedRequest:
+    return RoutedRequest(send, pool, request(), Sink())
 
 
 async def test_a_request_is_sent_by_a_look_at_a_few_nodes_of_many() -> None:
@@ -75,7 +80,7 @@ async def test_a_request_is_sent_by_a_look_at_a_few_nodes_of_many() -> None:
         link.move(AdoptionEvent.CONNECTED)
         lanes.append(lane)
         pool.links.append(link)
-    routes: Any = NodeRoutes(pool, "node 0", lambda *_: None, lambda _: None, lambda _: None)
+    routes: Any = NodeRoutes(pool, "node 0", lambda *_: None, lambda _: None)
     routes.refresh(pool.links)
     places = routes._places
     routes._places = counted = CountedPlaces(places)
@@ -95,7 +100,7 @@ async def test_a_request_is_sent_where_it_can_be_though_most_nodes_are_away() ->
     link = pool.links[NODES // 2]
     link.lane = lane = Lane(link.endpoint)
     link.move(AdoptionEvent.CONNECTED)
-    routes = NodeRoutes(pool, "own", lambda *_: None, lambda _: None, lambda _: None)
+    routes = NodeRoutes(pool, "own", lambda *_: None, lambda _: None)
     routes.refresh(pool.links)
     assert routes.send(first := routed_for(pool))
     assert lane.started == [first]
@@ -106,7 +111,7 @@ async def test_a_request_is_sent_where_it_can_be_though_most_nodes_are_away() ->
 
 def test_a_request_that_waits_is_noted_without_a_look_at_other_models() -> None:
     async def main() -> None:
-        waiting = WaitingRequests(lambda _: None)
+        waiting = WaitingRequests()
         waiting._pools = NotWalked()
         pools = [LinkPool() for _ in range(3)]
         for pool in pools:
@@ -128,10 +133,10 @@ def test_what_waits_is_tried_again_one_by_one_until_one_can_be_sent() -> None:
             if not is_there:
                 waiting.add(pool, routed)
 
-        waiting = WaitingRequests(send)
+        waiting = WaitingRequests()
         pool = LinkPool()
         pool.links.append(Link(endpoint_of(0), pool, is_local=True))
-        requests = [routed_for(pool) for _ in range(100)]
+        requests = [routed_for(pool, send) for _ in range(100)]
         requests[7].local_only = True
         for routed in requests:
             waiting.add(pool, routed)

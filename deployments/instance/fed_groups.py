@@ -10,11 +10,7 @@ from deployments.scheduling.sequence_feeder import SequenceFeeder
 
 
 class FedGroups:
-    """What is left of a batch whose requests cannot all be executed together.
-
-    Args:
-        feeder: Gives requests of sequences their controls and states.
-    """
+    """What is left of a batch whose requests cannot all be executed together."""
 
     __slots__ = ("_feeder", "_left")
 

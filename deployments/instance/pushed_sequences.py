@@ -80,10 +80,7 @@ class PushedSequences:
     def is_foreseen(part: BatchPart, flags: Iterable[int], assembly: Assembly[AnyWork]) -> bool:
         """Whether the present holder knows what a part that an earlier one has granted does.
 
-        Args:
-            part: The part.
-            flags: Of its requests.
-            assembly: The batches that the holder was told of.
+        ``flags`` are its requests'; ``assembly`` has the batches that the holder was told of.
         """
         if assembly.expects(part):
             return True

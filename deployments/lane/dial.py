@@ -16,13 +16,7 @@ from deployments.lane.connection import LaneConnection
 async def open_end(
     end: LaneConnection, dialling: Coroutine[Any, Any, object], timeout_s: float, peer: str
 ) -> None:
-    """Connect one end of a lane; returns once it is set up.
-
-    Args:
-        end: The end.
-        dialling: Connects it.
-        timeout_s: How long all of it may take.
-        peer: What the other end is called in messages.
+    """Connect one end of a lane by ``dialling``; returns once it is set up.
 
     Raises:
         UnavailableError: The other end cannot be reached, or is not the one expected.

@@ -29,11 +29,9 @@ class Silence:
     def pass_period(self, *, is_owed: bool) -> bool:
         """Note that a period of the router's check has passed; a silent instance gets a PING.
 
-        Args:
-            is_owed: Whether the instance owes an answer.
-
         Returns:
-            Whether it does and has given no sign of life for `SILENT_PERIODS` whole periods.
+            Whether it owes an answer, as the caller says, and has given no sign of life for
+            `SILENT_PERIODS` whole periods.
         """
         connection = self._connection
         if connection.is_lost or not is_owed:

@@ -375,12 +375,7 @@ class TicketQueue:
         self._lane.owner.returned([request])
 
     def ask(self, *, when_free: bool = False, is_over: bool = False) -> None:
-        """Have the holder tell its load now, or answer when it has a free instance, or forget that.
-
-        Args:
-            when_free: Whether it is asked for a free instance.
-            is_over: Whether it is not any more.
-        """
+        """Have the holder tell its load now, or when it has a free instance; or not any more."""
         question = Question(self._model_name, self._version, when_free, is_over)
         self._lane.send(LOAD, 0, encode(question))
 

@@ -23,11 +23,7 @@ _FAULTS: Final = frozenset((InternalError.code, UnknownError.code, UnavailableEr
 
 
 class ArmCount(Observer):
-    """Counts a request for its version, by the request's end.
-
-    Args:
-        counts: Of the version.
-    """
+    """Counts a request for its version, by the request's end."""
 
     __slots__ = ("_compute_ns", "_counts", "_has_failed", "_start_ns")
 

@@ -19,13 +19,7 @@ IsLeaving = Callable[[], Awaitable[bool]]
 
 
 async def hold_while_needed(pools: NodePools, is_leaving: IsLeaving, timeout_s: float) -> None:
-    """Return when this node has no instance in a queue, or does not drain.
-
-    Args:
-        pools: The pools of the node.
-        is_leaving: Says whether the node drains.
-        timeout_s: Returns after as long in any case.
-    """
+    """Return when this node has no instance in a queue, or does not drain, or after a time."""
     if not _is_needed(pools) or not await is_leaving():
         return
     with contextlib.suppress(TimeoutError):

@@ -48,12 +48,7 @@ class MismatchFile:
         self._is_over = False
 
     def add(self, line: bytes, most_per_minute: int) -> None:
-        """Write a line, if there is room for it.
-
-        Args:
-            line: Without its end.
-            most_per_minute: So many lines are written a minute.
-        """
+        """Write a line, given without its end, if there is room and not too many were a minute."""
         now_s = self._clock_s()
         if now_s - self._minute_s >= _MINUTE_S:
             self._minute_s, self._count = now_s, 0

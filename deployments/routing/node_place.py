@@ -199,15 +199,11 @@ class NodePlace:
         return True
 
     def withdraw(self, count: int, taken: Taken) -> int:
-        """Have requests back that wait there and may as well wait elsewhere, the oldest first.
-
-        Args:
-            count: How many at most.
-            taken: Called for each: with what is to be sent elsewhere, or with None when there is
-                nothing, as it was granted meanwhile.
+        """Have so many requests back that may as well wait elsewhere, or fewer, the oldest first.
 
         Returns:
-            How many there are.
+            How many there are. ``taken`` is called for each: with what is to be sent elsewhere, or
+            with None when there is nothing, as it was granted meanwhile.
         """
         requests: list[OwnRequest] = []
         if self._tickets is not None:
@@ -227,13 +223,9 @@ class NodePlace:
     def give_up(self, start: OwnRequest, taken: Taken) -> bool:
         """Have a sequence begin elsewhere that waits for a slot there.
 
-        Args:
-            start: Its first request.
-            taken: Called with that; or with None when it stays, as it was granted meanwhile, or
-                more of the sequence waits there.
-
         Returns:
-            Whether it may begin elsewhere, as far as is known.
+            Whether it may, as far as is known. ``taken`` is called with its first request; or with
+            None when that stays, as it was granted meanwhile, or more of it waits there.
         """
         if self._tickets is not None:
             self._tickets.withdraw(start, taken, is_start=True)

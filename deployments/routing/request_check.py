@@ -44,11 +44,7 @@ class _Expectation:
 
 
 class RequestChecker:
-    """Checks requests against one model's config and applies input reshapes.
-
-    Args:
-        config: The complete config of the model.
-    """
+    """Checks requests against one model's complete config and applies input reshapes."""
 
     def __init__(self, config: ModelConfig) -> None:
         self._name = config.name

@@ -70,9 +70,7 @@ class ServedModels:
     def update(self, table: RoutingTable, changed: Collection[str]) -> None:
         """Follow the table in the models that have changed, and in the ensembles made of them.
 
-        Args:
-            table: The table as it is now.
-            changed: Keys of models that are new, gone or other than before.
+        ``changed`` are the keys of those that are new, gone or other than before.
         """
         before = {key: self._by_key.pop(key) for key in self._keys_of(changed)}
         for key in before:

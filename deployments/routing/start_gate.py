@@ -65,9 +65,6 @@ class StartGate:
         """Wait until requests can be answered as well as other replicas would.
 
         Without the table every model is unknown, and clients take that for the last word.
-
-        Args:
-            inherited: What is known of the node's other replicas.
         """
         event, timeout_s = (
             (self.attempted, _INITIALISED_TIMEOUT_S)
@@ -78,11 +75,7 @@ class StartGate:
             _log.warning("listening without the controller's routing table")
 
     async def wait(self, check: Callable[[], None]) -> None:
-        """Wait until the gate opens.
-
-        Args:
-            check: Called again and again meanwhile; what it raises ends the wait.
-        """
+        """Wait until the gate opens, or ``check``, called again and again meanwhile, raises."""
         if self._wait_for is not WaitForModels.NONE:
             while not self.attempted.is_set():
                 check()

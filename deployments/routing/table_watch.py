@@ -67,11 +67,7 @@ class TableWatch:
     ) -> Self:
         """Follow the table for a router, and tell the controller what it has counted and its load.
 
-        Args:
-            owner: As above.
-            controller: As above.
-            update: Takes each newer table, and hands it to the router.
-            router: The router.
+        ``update`` hands each newer table to the router, too.
         """
         signals = LoadSignals(router), ArmSignals(router)
         return cls(owner, controller, update, lambda: make_report(router), signals)

@@ -211,7 +211,8 @@ class TicketLane:
         if not self.is_open:
             return None
         number = self._next_number()
-        self._answers[number] = answer = self._loop.create_future()
+        answer: asyncio.Future[bool | None] = self._loop.create_future()
+        self._answers[number] = answer
         self.send(SEQUENCE, number, encode(SequenceQuestion(model_name, version, correlation_id)))
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):

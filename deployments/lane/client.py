@@ -71,6 +71,7 @@ class LaneClient(PoolClient):
 
     Attributes:
         is_local: Whether the instance is on this node.
+        crash: How a crash has ended the instance's process; None before the lane is lost.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class LaneClient(PoolClient):
         self._closes_when_idle = False
         self._silence = Silence(self._connection)
         self._report: CrashReport | None = None
-        self._crash: Crash | None = None
+        self.crash: Crash | None = None
         self._connection.control |= {
             TRACE: self._on_trace,
             PONG: self._on_pong,
@@ -179,10 +180,6 @@ class LaneClient(PoolClient):
         """Close the lane to an instance that does not answer, without waiting for it."""
         self._connection.break_off(reason)
 
-    def crash(self) -> Crash | None:
-        """Return how a crash has ended the instance's process; None before the lane is lost."""
-        return self._crash
-
     def close(self) -> None:
         """Close the lane; requests without an outcome go to ``on_lost`` before this returns."""
         self._connection.close("closed here")
@@ -233,7 +230,7 @@ class LaneClient(PoolClient):
         report, self._report = self._report, None
         if report is not None:
             if self._pending:
-                self._crash = report.read()
+                self.crash = report.read()
             # A lane is in circles of references: the page would wait for the collector.
             report.close()
         if not self._is_handed_out:

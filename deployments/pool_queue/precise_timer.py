@@ -125,11 +125,7 @@ class Deadline:
 
 
 class PreciseTimer:
-    """Any number of deadlines with one descriptor; made and used on a running event loop.
-
-    Attributes:
-        is_precise: Whether it has a descriptor, and not the loop's milliseconds.
-    """
+    """Any number of deadlines with one descriptor; made and used on a running event loop."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -139,12 +135,10 @@ class PreciseTimer:
         self._alarm: _DescriptorAlarm | Alarm
         try:
             self._alarm = _DescriptorAlarm(loop, self._ring)
-            self.is_precise = True
         except (AttributeError, OSError, NotImplementedError) as error:
             logger.warning("queue delays are whole milliseconds: %s", error)
             # Whole milliseconds: uvloop would round a part of one down, and ring again and again.
             self._alarm = Alarm(LoopClock(loop, step_ns=_NS_PER_MS), self._ring)
-            self.is_precise = False
 
     def call_at_ns(self, at_ns: int, callback: Callable[[], object]) -> Deadline:
         """Run a callback on the loop at a time of ``CLOCK_MONOTONIC``, or soon if that is past."""

@@ -52,7 +52,7 @@ def end_or_resend(link: Link, orphans: Sequence[LaneInflight]) -> None:
 
 def _crash_of(orphans: Sequence[LaneInflight]) -> Crash | None:
     lane = orphans[0].lane if orphans else None
-    return lane.crash() if isinstance(lane, LaneClient) else None
+    return lane.crash if isinstance(lane, LaneClient) else None
 
 
 def _own_error(name: str, routed: RoutedRequest, crash: Crash) -> TritonError:

@@ -128,8 +128,8 @@ def take_back(views: Sequence[NodeView], now_ns: int) -> list[Move]:
     """Return which of this router's waiting requests are to wait at another node.
 
     To be asked when a node has said something, and now and then while requests wait. The caller
-    counts the requests with `NodeView.left` and `NodeView.promised`, withdraws them, and counts
-    them with `NodeView.sent` when they are back and sent again. Mostly there are none.
+    counts the requests with `NodeView.promised`, withdraws them, and counts them with
+    `NodeView.sent` when they are back and sent again. Mostly there are none.
     """
     sources = [view for view in views if view.waiting_count > 0 and not view.is_single]
     if not sources:

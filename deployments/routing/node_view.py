@@ -123,10 +123,6 @@ class NodeView:
         if not was_promised:
             self.sent_count += 1
 
-    def left(self, count: int = 1) -> None:
-        """Count requests that do not wait there any more: granted, withdrawn or ended."""
-        self.waiting_count -= count
-
     def answered(self, answer_ns: int, now_ns: int) -> None:
         """Learn that a pool of one has answered a request, and how long that took."""
         request_ns = answer_ns / max(1, self.waiting_count)

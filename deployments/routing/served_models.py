@@ -125,13 +125,10 @@ class ServedModels:
             else:
                 rollout.follow(model.traffic, usable)
         for name, rollout in self.rollouts.items():
-            self._face(name, rollout)
-
-    def _face(self, name: str, rollout: ModelRollout) -> None:
-        """Put what stands for a model with a rollout where its newest version would be."""
-        served = self.get(name, rollout.stable) or self.newest.get(name)
-        if served is not None:
-            self.newest[name] = served.facing(rollout)
+            # What stands for the model is where its newest version would be.
+            served = self.get(name, rollout.stable) or self.newest.get(name)
+            if served is not None:
+                self.newest[name] = served.facing(rollout)
 
     def _affected(self, changed: Collection[str]) -> Iterable[_Key]:
         """Return the versions that have changed or are ensembles of what has, at any depth."""

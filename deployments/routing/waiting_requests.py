@@ -77,22 +77,18 @@ class WaitingRequests:
         if self._is_closed:
             routed.sink.fail(UnavailableError("Server exiting"))
         elif pool.is_dormant and not self._is_exiting:
-            self._add_dormant(pool, routed)
+            refusal = self.wakes.refusal(pool, routed)
+            if refusal is not None:
+                routed.sink.fail(refusal)
+            else:
+                self._put(pool, routed)
+                self.wakes.begin(pool, self.fail)
         elif not self._may_come(pool, local_only=routed.local_only):
             routed.sink.fail(_none_may_come(pool, routed))
         elif len(pool.waiting) >= self._limits.requests:
             routed.sink.fail(self._too_many(routed.request.model_name))
         else:
             self._put(pool, routed)
-
-    def _add_dormant(self, pool: LinkPool, routed: OwnRequest) -> None:
-        """Let a request wait until its version is awake, which the first one asks for."""
-        refusal = self.wakes.refusal(pool, routed)
-        if refusal is not None:
-            routed.sink.fail(refusal)
-            return
-        self._put(pool, routed)
-        self.wakes.begin(pool, self.fail)
 
     def follow(self, pool: LinkPool, entry: ModelVersion | None, waits_for: str = "") -> None:
         """Take note of a version as the table has it now.

@@ -250,7 +250,7 @@ class Router:
         for ticket in tickets:
             if not ticket.is_withdrawn:
                 del self._waiting[view][ticket]
-                view.left()
+                view.waiting_count -= 1
 
     def learned(self, holder: Holder, load: Load) -> None:
         now_ns = self._clock.now_ns
@@ -297,7 +297,7 @@ class Router:
         ticket = next(iter(self._waiting[source]))
         del self._waiting[source][ticket]
         ticket.is_withdrawn = True
-        source.left()
+        source.waiting_count -= 1
         holder = self._holders[source]
 
         def reached() -> None:

@@ -53,14 +53,14 @@ async def test_the_request_that_is_executed_is_noted_and_the_one_behind_it_is_no
             slabs=slabs,
             on_lost=lambda *_: None,
         ).open()
-        assert lane.crash() is None
+        assert lane.crash is None
         sinks = [Sink(), Sink()]
         first = lane.submit(request_of(4, 4), sinks[0])
         assert await asyncio.to_thread(model.entered.wait, 30)
         lane.submit(request_of(4, 4), sinks[1])
         with_page = _memfd_count()
         lane.close()
-        crash = lane.crash()
+        crash = lane.crash
         assert crash is not None
         assert crash.executing == {first.id}
         # Not when the collector finds the lane.

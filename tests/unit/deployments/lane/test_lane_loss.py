@@ -282,7 +282,7 @@ def test_a_lane_tells_a_crash_and_what_was_executed_from_a_kill(run, tmp_path, i
         else:
             child.send_signal(signal.SIGKILL)
         orphans = await lost
-        crash = lane.crash()
+        crash = lane.crash
         if is_crash:
             assert (crash.signal, crash.place) == ("SIGSEGV", "")
             assert crash.executing == {orphans[1].id}

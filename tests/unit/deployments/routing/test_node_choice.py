@@ -192,7 +192,7 @@ def test_moved_requests_are_not_moved_back(loads: list[tuple[int, int]], mine: i
     views[0].waiting_count = min(mine, loads[0][0])
     for move in take_back(views, 0):
         for _ in range(move.request_count):
-            move.source.left()
+            move.source.waiting_count -= 1
             move.target.sent()
         said = move.source.load
         said.waiting_count -= move.request_count

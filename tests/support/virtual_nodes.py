@@ -33,10 +33,7 @@ from deployments.shared_memory.objects import RegionMemory
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import SECRET
-from tests.support.pool_node import (
-    Node,
-    has_holder,
-)
+from tests.support.pool_node import Node, has_holder
 
 _NS_PER_S = 1_000_000_000
 _LOOK_S = 0.001

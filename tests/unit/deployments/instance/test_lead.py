@@ -26,13 +26,7 @@ from tests.support.lane_requests import (
     outcome,
     running,
 )
-from tests.support.lane_rig import (
-    SECRET,
-    Sink,
-    inflight_count,
-    request_of,
-    until,
-)
+from tests.support.lane_rig import SECRET, Sink, inflight_count, request_of, until
 
 PLAIN = ModelConfig("m", max_batch_size=8)
 DECOUPLED = ModelConfig("m", max_batch_size=8, decoupled=True)

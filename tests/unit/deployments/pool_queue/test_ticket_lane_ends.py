@@ -7,13 +7,7 @@ import pytest
 from backends.api.errors import InvalidArgumentError, RequestCancelledError, UnavailableError
 from deployments.lane.messages import LaneLimits
 from tests.support.lane_rig import until
-from tests.support.ticket_rig import (
-    CONFIG,
-    NEW_CONFIG,
-    Request,
-    TicketRig,
-    ticket_count,
-)
+from tests.support.ticket_rig import CONFIG, NEW_CONFIG, Request, TicketRig, ticket_count
 
 
 def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):

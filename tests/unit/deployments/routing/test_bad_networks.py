@@ -29,12 +29,7 @@ from deployments.routing.router import Router
 from deployments.slabs.pool import SlabPool
 from tests.support.bad_network import BadNetwork
 from tests.support.lane_requests import ScriptedModel
-from tests.support.lane_rig import (
-    SECRET,
-    Sink,
-    inflight_count,
-    until,
-)
+from tests.support.lane_rig import SECRET, Sink, inflight_count, until
 from tests.support.pool_rig import PooledInstance, request_for
 
 PLAIN = ModelConfig("m", max_batch_size=8)

@@ -19,10 +19,7 @@ from deployments.routing.router import Router
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import Sink, until
 from tests.support.pool_cluster import Cluster, cluster_of, executed
-from tests.support.pool_node import (
-    has_holder,
-    outcome,
-)
+from tests.support.pool_node import has_holder, outcome
 from tests.support.pool_rig import PooledInstance, request_for
 
 PLAIN = ModelConfig("m")

@@ -17,11 +17,7 @@ from deployments.routing.router import Router
 from deployments.settings.port_range import PortRange
 from tests.support import virtual_time
 from tests.support.free_ports import free_ports
-from tests.support.pool_node import (
-    has_holder,
-    outcome,
-    publish,
-)
+from tests.support.pool_node import has_holder, outcome, publish
 from tests.support.pool_rig import request_for
 from tests.support.virtual_nodes import VirtualInstance, VirtualNode, until, virtual_clock
 

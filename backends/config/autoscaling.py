@@ -20,6 +20,9 @@ PREFIX: Final = "autoscaling."
 _MAX_INSTANCES: Final = f"{PREFIX}max_instances"
 _MIN_INSTANCES: Final = f"{PREFIX}min_instances"
 _TO_ZERO: Final = f"{PREFIX}scale_to_zero_after_s"
+# Of one version, by its groups or its load. The controller plans as many in 0.1 s, in which it does
+# nothing else; millions would end it.
+MOST_INSTANCES: Final = 4096
 
 
 class Signal(StrEnum):
@@ -74,16 +77,20 @@ def _number(
     return FamilyParameter(read, expected)
 
 
-def _from(smallest: float) -> Callable[[float], bool]:
-    return lambda value: smallest <= value < math.inf
+def _from(smallest: float, largest: float = math.inf) -> Callable[[float], bool]:
+    return lambda value: smallest <= value <= largest and value < math.inf
 
 
 _SECONDS = _number(float, _from(0), "a number of seconds, 0 or more")
 _FACTOR = _number(float, lambda value: 0 < value <= 1, "a number above 0 and up to 1")
 _TARGET = _number(float, lambda value: 0 < value < math.inf, "a number above 0")
 _PARAMETERS: Final[Mapping[str, FamilyParameter]] = {
-    _MIN_INSTANCES: _number(int, _from(0), "a whole number, 0 or more"),
-    _MAX_INSTANCES: _number(int, _from(1), "a whole number, 1 or more"),
+    _MIN_INSTANCES: _number(
+        int, _from(0, MOST_INSTANCES), f"a whole number from 0 to {MOST_INSTANCES}"
+    ),
+    _MAX_INSTANCES: _number(
+        int, _from(1, MOST_INSTANCES), f"a whole number from 1 to {MOST_INSTANCES}"
+    ),
     **{f"{PREFIX}{signal}": _TARGET for signal in Signal},
     f"{PREFIX}upscale_delay_s": _SECONDS,
     f"{PREFIX}downscale_delay_s": _SECONDS,

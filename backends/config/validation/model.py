@@ -15,7 +15,7 @@ from typing import Any
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.config.admission import admission_complaints
-from backends.config.autoscaling import autoscaling_complaints
+from backends.config.autoscaling import MOST_INSTANCES, autoscaling_complaints
 from backends.config.normalisation import BACKEND_PLATFORMS
 from backends.config.pbtxt import to_message
 from backends.config.placement import placement_complaints
@@ -227,6 +227,12 @@ def _instance_group(
         elif group.gpus:
             yield f"{subject} has kind {kind} but specifies one or more GPUs"
         yield from _profiles(group, subject, message.platform)
+    count = sum(max(1, each.count) * max(1, len(each.gpus)) for each in message.instance_group)
+    if count > MOST_INSTANCES:
+        yield (
+            f"the instance groups of model {message.name} have {count} instances in sum (count "
+            f"times gpus), expected at most {MOST_INSTANCES}; give a smaller count"
+        )
 
 
 def _gpus(

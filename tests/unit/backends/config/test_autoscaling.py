@@ -80,7 +80,7 @@ def test_counts_are_brought_within_the_bounds_and_to_one_at_least() -> None:
         (
             {"max_instances": "many"},
             "model 'm' has parameter 'autoscaling.max_instances' with value 'many', expected a"
-            " whole number, 1 or more",
+            " whole number from 1 to 4096",
         ),
         (
             {"max_instances": 2, "min_instances": 3},
@@ -128,9 +128,14 @@ def test_an_unknown_parameter_is_answered_with_the_known_ones() -> None:
     )
 
 
+def test_more_instances_than_a_version_may_have_are_refused() -> None:
+    assert read_autoscaling(config_with(max_instances=4096)) is not None
+    assert "with value '4097', expected" in complaint(max_instances=4097)
+
+
 def test_a_load_and_the_check_of_a_repository_have_the_same_rules() -> None:
     config = normalise(config_with(max_instances="x"), gpu_ids=())
-    with pytest.raises(InvalidArgumentError, match="expected a whole number, 1 or more"):
+    with pytest.raises(InvalidArgumentError, match="expected a whole number from 1 to 4096"):
         validate(config, gpu_ids=())
     found = list(complaints(config, gpu_ids=(), tensors=False))
     assert len(found) == 1

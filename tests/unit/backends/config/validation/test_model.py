@@ -148,6 +148,13 @@ USABLE = "GPUs with at least the minimum required CUDA compute compatibility of 
             "instance group m_0 of model m and platform specifies profile field which is only "
             "supported for TensorRT models",
         ),
+        (
+            "instance_group { kind: KIND_CPU count: 96 } "
+            "instance_group { kind: KIND_GPU count: 2001 }",
+            (0, 1),
+            "the instance groups of model m have 4098 instances in sum (count times gpus), "
+            "expected at most 4096; give a smaller count",
+        ),
     ],
 )
 def test_instance_group_rule(text: str, gpu_ids: tuple[int, ...], expected: str):

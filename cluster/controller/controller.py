@@ -15,7 +15,7 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from backends.api.errors import TritonError, UnavailableError
@@ -68,6 +68,8 @@ _ROUTERS_TIMEOUT_S = 1.0
 _LAST_WORDS_S = 0.2
 # How old a listing of stores may be that the repository index shows.
 _INDEX_AGE_S = 15.0
+# Longer than replicas get to drain (`serve_application.delete`); Serve's own calls have no end.
+_INGRESS_TIMEOUT_S = 150.0
 # A head that is gone has no state that could be cleared.
 _CLEAR_TIMEOUT_S = 10.0
 
@@ -112,7 +114,6 @@ class ModelController(OwnerCalls, RolloutCalls):
         )
         await try_or_restart("the making of the controller", make, host.restart_process)
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
-        self._autoscaling = self._supervisor.keep("autoscaling", self._autoscaler.run)
         self._begin_renewal()
         self._keep_following()
 
@@ -177,38 +178,43 @@ class ModelController(OwnerCalls, RolloutCalls):
             self._lifecycle.dormancy.rest,
         )
         self._tenant_leases = LeaseBoard(time.monotonic())
-        self._prefetching: asyncio.Task[None] | None = None
+        # What loads, makes or moves instances of its own accord, until the server ends.
+        self._followed: list[asyncio.Task[None]] = []
 
     def _keep_following(self) -> None:
         """Begin what goes on for as long as the controller lives."""
         options, host = self._options, self._host
+
+        def follow_until_end(name: str, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+            self._followed.append(self._supervisor.keep(name, make))
+
+        follow_until_end("autoscaling", self._autoscaler.run)
         if self._lifeline.period_s:
             lifeline = self._lifeline
             self._supervisor.keep("watch of the owner", lambda: watch_owner(lifeline, self.end))
         if options.model_control_mode == "poll":
             polls = (self._source, self._lifecycle, options.repository_poll_secs)
             begin = self._boot.recovered
-            self._supervisor.keep("poll of the repositories", lambda: follow(*polls, begin))
+            follow_until_end("poll of the repositories", lambda: follow(*polls, begin))
         self._supervisor.keep("watch of the GCS", self._gcs.run)
         # Nobody but its own process watches over a Ray of the server's own.
         is_joined = self._lifeline.period_s > 0
         nodes = functools.partial(watch_nodes, host, self._lifecycle, options, is_joined=is_joined)
-        self._supervisor.keep("nodes", nodes)
+        follow_until_end("nodes", nodes)
         self._supervisor.keep("rollouts", self._rollouts.run)
-        self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
+        follow_until_end("preemption", Preemption(host, self._lifecycle).run)
         host.placer.on_loaded.append(Preloading().loaded)
         prestarting = Prestarting(host, self._lifecycle, options.prestart_workers)
-        self._supervisor.keep("workers for instances", prestarting.run)
+        follow_until_end("workers for instances", prestarting.run)
         fraction = options.prefetch_cache_fraction
         if fraction:
             caches = self._source, self._caches, fraction
             prefetching = Prefetching(host, self._lifecycle, *caches)
-            kept = self._supervisor.keep("files of dormant models", prefetching.run)
-            self._prefetching = kept
+            follow_until_end("files of dormant models", prefetching.run)
         if options.model_control_mode == MODE:
             self._on_demand = OnDemand(options, host, self._source, self._lifecycle)
-            self._supervisor.keep("names of the models", self._on_demand.follow_names)
-            self._supervisor.keep("residency of the models", self._on_demand.keeper.run)
+            follow_until_end("names of the models", self._on_demand.follow_names)
+            follow_until_end("residency of the models", self._on_demand.keeper.run)
 
     # The driver's calls
 
@@ -246,7 +252,8 @@ class ModelController(OwnerCalls, RolloutCalls):
         end_ingress = self._lifeline.owner.end_ingress
         if end_ingress is not None and not self._shutting_down:
             try:
-                await asyncio.to_thread(end_ingress)
+                async with asyncio.timeout(_INGRESS_TIMEOUT_S):
+                    await asyncio.to_thread(end_ingress)
             except Exception:
                 # Serve may be as gone as the owner; that must not keep the instances alive.
                 _log.exception("end of the ingress")
@@ -262,11 +269,8 @@ class ModelController(OwnerCalls, RolloutCalls):
             return
         self._shutting_down = True
         self._publisher.mark_exiting()
-        self._autoscaling.cancel()
-        self._renewing.cancel()
-        if self._prefetching is not None:
-            self._prefetching.cancel()
-        self._boot_task.cancel()
+        for task in (*self._followed, self._renewing, self._boot_task):
+            task.cancel()
         await asyncio.wait({self._boot_task})
         steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
             ("drain", lambda: self._drain(timeout_s)),

@@ -21,6 +21,7 @@ from tests.support.controller_fakes import (
     live_instance,
     write_model,
 )
+from tests.support.virtual_time import NeverReturnsError
 
 NOBODY = Owner()
 
@@ -168,6 +169,36 @@ async def test_a_server_whose_driver_is_silent_ends_itself(folder: Path) -> None
     assert ends
     assert not any(b"epoch" not in key for key in host.store.values)
     assert "drain a/1#0@1" in host.world.log
+
+
+@in_virtual_time_with_folder
+async def test_a_lost_server_ends_also_where_serve_never_answers(folder: Path) -> None:
+    def end_ingress() -> None:
+        raise NeverReturnsError
+
+    write_model(folder, "a")
+    host = FakeHost()
+    owner = Owner("t", "a driver", lease_s=LEASE_S, end_ingress=end_ingress)
+    clock = Clock()
+    controller = await controller_of(folder, host, owner)
+    clock.follow(controller)
+    await controller.start()
+    await asyncio.sleep(600)
+    assert host.ended_s is not None
+    assert "drain a/1#0@1" in host.world.log
+
+
+@in_virtual_time_with_folder
+async def test_a_server_that_ends_loads_nothing_new_of_its_own_accord(folder: Path) -> None:
+    write_model(folder, "a")
+    host = FakeHost()
+    polls = {"model_control_mode": "poll", "repository_poll_secs": 1}
+    controller = await controller_of(folder, host, exit_timeout_secs=30, **polls)
+    await controller.start()
+    await controller.shutdown(0)
+    write_model(folder, "b")
+    await asyncio.sleep(30)
+    assert not [line for line in host.world.log if "b/1" in line]
 
 
 class Clock:

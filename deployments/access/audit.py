@@ -18,6 +18,7 @@ from deployments.access.audit_line import AuditEvent, audit_line
 from deployments.access.counters import AccessCounters
 from deployments.access.policy import AuditRules
 from deployments.security.caller import Caller
+from deployments.settings.documents import several
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ _BATCH: Final = 500
 _FILE_MODE: Final = 0o600
 _CLOSE_S: Final = 5.0
 _STDERR: Final = 2
-# Outcomes that are words of `OUTCOMES` themselves; every other one is a failure's code.
+# Outcomes that are words of `Outcome` themselves; every other one is a failure's code.
 _OWN: Final = frozenset(("allowed", "denied", "unauthenticated"))
 _FAILED: Final = "failed"
 
@@ -71,7 +72,9 @@ class AuditLog:
         if rules is None:
             return
         kind = outcome if outcome in _OWN else _FAILED
-        if kind not in rules.outcomes or (kind == "allowed" and not self._is_sampled(rules)):
+        if kind not in several(rules.outcomes) or (
+            kind == "allowed" and not self._is_sampled(rules)
+        ):
             return
         if len(self._waiting) >= self._limit or self._is_closed:
             self._counters.audit_dropped += 1

@@ -5,228 +5,200 @@
 import math
 import re
 from collections.abc import Sequence
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Annotated, Final
+
+from msgspec import UNSET, Meta, UnsetType
 
 from deployments.access.keys import PREFIX, read_hash
 from deployments.access.patterns import Patterns
 from deployments.access.policy import (
-    ALGORITHMS,
     ApiKeyRules,
     CertificateRule,
     Identity,
     Issuer,
+    Name,
+    Names,
+    Path,
     Scrypt,
     StoredKey,
     UnixRule,
 )
-from deployments.access.reading import Item, fields_of, optional, required, texts_of
+from deployments.access.reading import Time
+from deployments.settings.documents import (
+    Part,
+    Section,
+    SectionError,
+    Text,
+    several,
+    texts_in,
+)
 
 # Each look at an unknown credential costs tens of milliseconds for each of them.
 _MOST_CHOSEN: Final = 8
-_IDENTITY: Final = ("subject", "tenant", "groups")
 _HEADER: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _RESERVED_HEADERS: Final = ("authorization", "host", "content-length", "transfer-encoding")
 _NAME_KINDS: Final = ("dns", "uri", "email", "cn")
-_MAX_ID: Final = 2**32 - 2
-_DAY_S: Final = 86_400.0
+
+_Tenant = Annotated[str, Meta(min_length=1, max_length=128)]
+_HeaderName = Annotated[str, Meta(min_length=1, max_length=128)]
+_Paths = Path | Annotated[tuple[Path, ...], Meta(min_length=1)]
+_Id = Annotated[int, Meta(ge=0, le=2**32 - 2)]
 
 
-def read_identity(fields: dict[str, Item], subject: str) -> Identity:
-    """Return whom an entry stands for.
+class Anonymous(Section, frozen=True):
+    """Whom requests without credentials stand for."""
 
-    Args:
-        fields: The entry's.
-        subject: The default.
-    """
-    return Identity(
-        optional(fields, "subject", lambda item: item.text(256), subject),
-        optional(fields, "tenant", lambda item: item.text(128), ""),
-        frozenset(texts_of(fields, "groups", 256)),
-    )
+    tenant: _Tenant = ""
+    groups: Names = ()
+
+    def identity(self, subject: str) -> Identity:
+        """Return it, under a name."""
+        return Identity(subject, self.tenant, frozenset(several(self.groups)))
 
 
-def read_anonymous(item: Item) -> Identity:
-    """Return whom requests without credentials stand for."""
-    return read_identity(item.fields(("tenant", "groups")), "anonymous")
+class Key(Anonymous, frozen=True, kw_only=True):
+    """An API key, as it is kept."""
 
+    subject: Annotated[Name, Meta(extra={"if_missing": "say whom the key stands for"})]
+    hash: Annotated[Text, Meta(extra={"if_missing": "make it with 'manta policy new-key SUBJECT'"})]
+    expires: Time = Time(math.inf)
+    revoked: bool = False
 
-def read_api_keys(item: Item) -> ApiKeyRules:
-    """Return how API keys come and where they are kept."""
-    fields = item.fields(("headers", "bearer_prefix", "keys", "file", "directory"))
-    if not {"keys", "file", "directory"} & fields.keys():
-        raise item.error("there are no keys", "give 'keys', 'file' or 'directory'")
-    headers: tuple[str, ...] = ("x-api-key",)
-    if "headers" in fields:
-        headers = tuple(_header(each) for each in fields["headers"].one_or_more())
-    prefix = PREFIX
-    if "bearer_prefix" in fields and fields["bearer_prefix"].value != "":
-        prefix = fields["bearer_prefix"].text(64)
-    elif "bearer_prefix" in fields:
-        prefix = ""
-    return ApiKeyRules(
-        headers,
-        prefix,
-        read_keys(fields["keys"]) if "keys" in fields else (),
-        texts_of(fields, "file", 4096),
-        texts_of(fields, "directory", 4096),
-    )
+    def check(self) -> None:
+        """Refuse a hash that is weak, or none."""
+        try:
+            read_hash(self.hash)
+        except ValueError as error:
+            # Not shown: it may be the key itself.
+            raise SectionError(
+                f"the hash of a key is wrong, expected {error}",
+                "make it with 'manta policy hash'",
+                "hash",
+            ) from None
 
-
-def _header(item: Item) -> str:
-    name = item.text(128).lower()
-    if not _HEADER.fullmatch(name) or name in _RESERVED_HEADERS:
-        raise item.wrong(
-            "the name of a header of your own", "'Authorization: Bearer' is looked at anyway"
+    def stored(self) -> StoredKey:
+        """Return what is kept of it."""
+        found = read_hash(self.hash)
+        return StoredKey(
+            self.identity(self.subject),
+            b"" if isinstance(found, Scrypt) else found,
+            found if isinstance(found, Scrypt) else None,
+            float(self.expires),
+            self.revoked,
         )
-    return name
 
 
-def read_keys(item: Item) -> tuple[StoredKey, ...]:
-    """Return the entries of API keys: a list, or a single one.
-
-    Raises:
-        PolicyError: One of them is wrong.
-    """
-    entries = [item] if isinstance(item.value, dict) else item.items()
-    keys = tuple(_key(entry) for entry in entries)
-    check_chosen(item, keys)
-    return keys
+Keys = Key | tuple[Key, ...]
 
 
-def check_chosen(item: Item, keys: Sequence[StoredKey]) -> None:
-    """Refuse more chosen keys than can be looked at.
+def stored_keys(keys: Keys) -> tuple[StoredKey, ...]:
+    """Return what is kept of keys, of a single one too."""
+    return tuple(each.stored() for each in ((keys,) if isinstance(keys, Key) else keys))
 
-    Raises:
-        PolicyError: There are.
-    """
+
+def too_many_chosen(keys: Sequence[StoredKey], field: str = "") -> SectionError | None:
+    """Return what is wrong where there are more chosen keys than can be looked at."""
     count = sum(key.scrypt is not None for key in keys)
-    if count > _MOST_CHOSEN:
-        raise item.error(
-            f"{count} keys are hashed with scrypt, expected at most {_MOST_CHOSEN}",
-            "make random keys with 'manta policy new-key'",
-        )
-
-
-def _key(item: Item) -> StoredKey:
-    fields = item.fields((*_IDENTITY, "hash", "expires", "revoked"))
-    required(item, fields, "subject", "say whom the key stands for")
-    stored = required(item, fields, "hash", "make it with 'manta policy new-key SUBJECT'")
-    try:
-        # Not shown where it is wrong: it may be the key itself.
-        found = read_hash(stored.text())
-    except ValueError as error:
-        raise stored.error(
-            f"the hash of a key is wrong, expected {error}", "make it with 'manta policy hash'"
-        ) from None
-    return StoredKey(
-        read_identity(fields, ""),
-        b"" if isinstance(found, Scrypt) else found,
-        found if isinstance(found, Scrypt) else None,
-        optional(fields, "expires", Item.time_s, math.inf),
-        optional(fields, "revoked", Item.flag, default=False),
+    if count <= _MOST_CHOSEN:
+        return None
+    return SectionError(
+        f"{count} keys are hashed with scrypt, expected at most {_MOST_CHOSEN}",
+        "make random keys with 'manta policy new-key'",
+        field,
     )
 
 
-def read_issuers(item: Item) -> tuple[Issuer, ...]:
-    """Return whose tokens are taken."""
-    issuers = tuple(_issuer(entry) for entry in item.items())
+class ApiKeys(Section, frozen=True):
+    """How API keys come and where they are kept."""
+
+    headers: _HeaderName | Annotated[tuple[_HeaderName, ...], Meta(min_length=1)] = "x-api-key"
+    bearer_prefix: Annotated[str, Meta(max_length=64)] = PREFIX
+    keys: Keys | UnsetType = UNSET
+    file: _Paths = ()
+    directory: _Paths = ()
+
+    def check(self) -> None:
+        """Refuse headers that are others', too many chosen keys, and no keys."""
+        if isinstance(self.keys, UnsetType) and not self.file and not self.directory:
+            raise SectionError("there are no keys", "give 'keys', 'file' or 'directory'")
+        for path, name in texts_in("headers", self.headers):
+            if not _HEADER.fullmatch(name.lower()) or name.lower() in _RESERVED_HEADERS:
+                raise SectionError(
+                    "the name of a header of your own",
+                    "'Authorization: Bearer' is looked at anyway",
+                    path,
+                    shows_value=True,
+                )
+        if error := too_many_chosen(self.stored(), "keys"):
+            raise error
+
+    def stored(self) -> tuple[StoredKey, ...]:
+        """Return the keys that the policy file itself has."""
+        return () if isinstance(self.keys, UnsetType) else stored_keys(self.keys)
+
+    def rules(self) -> ApiKeyRules:
+        """Return them as guards take them."""
+        return ApiKeyRules(
+            tuple(name.lower() for name in several(self.headers)),
+            self.bearer_prefix,
+            self.stored(),
+            several(self.file),
+            several(self.directory),
+        )
+
+
+def check_issuers(part: Part, issuers: Sequence[Issuer]) -> None:
+    """Refuse an issuer that stands twice.
+
+    Raises:
+        PolicyError: There is one.
+    """
     seen: set[str] = set()
-    for issuer, entry in zip(issuers, item.items(), strict=True):
-        if issuer.issuer in seen:
-            raise entry.error(
-                f"issuer '{issuer.issuer}' stands twice", "list all audiences in one entry"
+    for at, each in enumerate(issuers):
+        if each.issuer in seen:
+            raise part.at(f"[{at}]").error(
+                f"issuer '{each.issuer}' stands twice", "list all audiences in one entry"
             )
-        seen.add(issuer.issuer)
-    return issuers
+        seen.add(each.issuer)
 
 
-def _issuer(item: Item) -> Issuer:
-    fields = item.fields(
-        (
-            *("issuer", "audience", "algorithms", "jwks_file", "jwks_url", "discovery"),
-            *("refresh_s", "least_refresh_s", "clock_skew_s", "claims", "groups"),
-            "subject_prefix",
-        )
-    )
-    issuer = required(item, fields, "issuer", "say what 'iss' of the tokens is").text()
-    audience = required(item, fields, "audience", "say what 'aud' of the tokens has to name")
-    claims = fields_of(fields, "claims", ("subject", "tenant", "groups"))
-    is_discovered = optional(fields, "discovery", Item.flag, default=False)
-    sources = [name for name in ("jwks_file", "jwks_url") if name in fields]
-    if len(sources) + is_discovered != 1:
-        raise item.error(
-            f"got {len(sources) + is_discovered} sources of the issuer's keys, expected one",
-            "give 'jwks_file', 'jwks_url' or 'discovery: true'",
-        )
-    if is_discovered:
-        _url(fields["issuer"])
-    return Issuer(
-        issuer,
-        audience.texts(),
-        optional(fields, "algorithms", _algorithms, ("RS256", "ES256")),
-        optional(fields, "jwks_file", lambda given: given.text(4096), ""),
-        optional(fields, "jwks_url", _url, ""),
-        is_discovered,
-        optional(fields, "refresh_s", lambda given: given.number(1, _DAY_S), 300.0),
-        optional(fields, "least_refresh_s", lambda given: given.number(1, _DAY_S), 10.0),
-        optional(fields, "clock_skew_s", lambda given: given.number(0, 600), 30.0),
-        optional(claims, "subject", Item.text, "sub"),
-        optional(claims, "tenant", Item.text, ""),
-        optional(claims, "groups", Item.text, ""),
-        frozenset(texts_of(fields, "groups", 256)),
-        optional(fields, "subject_prefix", lambda given: given.text(64), ""),
-    )
+class Certificate(Anonymous, frozen=True, kw_only=True):
+    """Whom certificates stand for."""
+
+    san: Annotated[Text, Meta(extra={"if_missing": "say which certificates it is about"})]
+    subject: Name = ""
+
+    def check(self) -> None:
+        """Refuse a name of another kind."""
+        kind, _, pattern = self.san.partition(":")
+        if kind not in _NAME_KINDS or not pattern:
+            raise SectionError(
+                "dns:<pattern>, uri:<pattern>, email:<pattern> or cn:<pattern>",
+                "for example 'uri:spiffe://example.org/ns/*/sa/*'",
+                "san",
+                shows_value=True,
+            )
+
+    def rule(self) -> CertificateRule:
+        """Return it as guards take it."""
+        kind, _, pattern = self.san.partition(":")
+        is_caseless = kind in ("dns", "email")
+        patterns = Patterns((pattern.lower() if is_caseless else pattern,))
+        return CertificateRule(kind, patterns, self.identity(self.subject))
 
 
-def _algorithms(item: Item) -> tuple[str, ...]:
-    return tuple(each.choice(ALGORITHMS, "algorithm") for each in item.one_or_more())
+class UnixPeer(Anonymous, frozen=True):
+    """Whom users of this machine stand for."""
 
+    uid: _Id = -1
+    gid: _Id = -1
+    subject: Name = ""
 
-def _url(item: Item) -> str:
-    text = item.text(2048)
-    try:
-        parts = urlsplit(text)
-        is_sound = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
-        is_sound = is_sound and parts.port != 0
-    except ValueError:
-        is_sound = False
-    if not is_sound:
-        # Not shown: somebody may have put a password into it.
-        raise item.error("expected a URL http(s)://<host>/<path> without user and password")
-    return text
+    def check(self) -> None:
+        """Refuse everybody."""
+        if self.uid < 0 and self.gid < 0:
+            raise SectionError("'uid' or 'gid' is missing", "say which users it is about")
 
-
-def read_certificates(item: Item) -> tuple[CertificateRule, ...]:
-    """Return whom certificates stand for."""
-    return tuple(_certificate(entry) for entry in item.items())
-
-
-def _certificate(item: Item) -> CertificateRule:
-    fields = item.fields(("san", *_IDENTITY))
-    name = required(item, fields, "san", "say which certificates it is about")
-    kind, _, pattern = name.text().partition(":")
-    if kind not in _NAME_KINDS or not pattern:
-        raise name.wrong(
-            "dns:<pattern>, uri:<pattern>, email:<pattern> or cn:<pattern>",
-            "for example 'uri:spiffe://example.org/ns/*/sa/*'",
-        )
-    is_caseless = kind in ("dns", "email")
-    patterns = Patterns((pattern.lower() if is_caseless else pattern,))
-    return CertificateRule(kind, patterns, read_identity(fields, ""))
-
-
-def read_unix_peers(item: Item) -> tuple[UnixRule, ...]:
-    """Return whom users of this machine stand for."""
-    return tuple(_unix_peer(entry) for entry in item.items())
-
-
-def _unix_peer(item: Item) -> UnixRule:
-    fields = item.fields(("uid", "gid", *_IDENTITY))
-    if not {"uid", "gid"} & fields.keys():
-        raise item.error("'uid' or 'gid' is missing", "say which users it is about")
-    return UnixRule(
-        optional(fields, "uid", lambda given: given.whole(0, _MAX_ID), -1),
-        optional(fields, "gid", lambda given: given.whole(0, _MAX_ID), -1),
-        read_identity(fields, ""),
-    )
+    def rule(self) -> UnixRule:
+        """Return it as guards take it."""
+        return UnixRule(self.uid, self.gid, self.identity(self.subject))

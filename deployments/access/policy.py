@@ -2,21 +2,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an access policy says, checked, as plain data. Pure."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Meta, field
 
 from deployments.access.contracts import Role
 from deployments.access.patterns import Patterns
+from deployments.settings.documents import Section, SectionError, Text, Texts, several
 
+Protocol = Annotated[Literal["http", "grpc", "metrics"], Meta(title="protocol")]
 PROTOCOLS: Final = ("http", "grpc", "metrics")
 # What may be asked of tokens: signatures that a public key checks. RFC 7518, RFC 8037.
-ALGORITHMS: Final = (
-    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
-    *("ES256", "ES384", "ES512", "EdDSA"),
-)
-OUTCOMES: Final = ("allowed", "denied", "unauthenticated", "failed")
+Algorithm = Annotated[
+    Literal[
+        "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+    ],
+    Meta(title="algorithm"),
+]
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Names = Name | Annotated[tuple[Name, ...], Meta(min_length=1)]
+Path = Annotated[str, Meta(min_length=1, max_length=4096)]
+Period = Annotated[float, Meta(ge=1, le=86_400)]
+Outcome = Annotated[
+    Literal["allowed", "denied", "unauthenticated", "failed"], Meta(title="outcome")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +61,8 @@ class StoredKey:
     """
 
     identity: Identity
-    digest: bytes = field(default=b"", repr=False)
-    scrypt: "Scrypt | None" = field(default=None, repr=False)
+    digest: bytes = dataclasses.field(default=b"", repr=False)
+    scrypt: "Scrypt | None" = dataclasses.field(default=None, repr=False)
     expires_s: float = math.inf
     is_revoked: bool = False
 
@@ -60,8 +74,8 @@ class Scrypt:
     cost: int
     block_size: int
     parallelization: int
-    salt: bytes = field(repr=False)
-    expected: bytes = field(repr=False)
+    salt: bytes = dataclasses.field(repr=False)
+    expected: bytes = dataclasses.field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,41 +98,75 @@ class ApiKeyRules:
     directories: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Issuer:
+class Claims(Section, frozen=True):
+    """Claims of a token that say whom it stands for; dots go into objects.
+
+    Attributes:
+        subject: The one that is the subject.
+        tenant: The one that is the tenant; empty for none.
+        groups: The one that lists groups, or names them separated by spaces; empty for none.
+    """
+
+    subject: Text = "sub"
+    tenant: Text = ""
+    groups: Text = ""
+
+
+class Issuer(Section, frozen=True):
     """Whose tokens are taken.
 
     Attributes:
         issuer: What their ``iss`` must be.
-        audiences: One of these must be in their ``aud``.
-        algorithms: How they may be signed; some of `ALGORITHMS`.
+        audience: One of these must be in their ``aud``.
+        algorithm: How they may be signed, one or several.
         jwks_file: File with the issuer's public keys, a JWK set; empty for none.
         jwks_url: Where to fetch it; empty for none.
         is_discovered: Whether the issuer's OpenID configuration says where to fetch it.
         refresh_s: How often it is fetched.
         least_refresh_s: How soon an unknown key has it fetched again.
         clock_skew_s: By how much clocks may differ.
-        subject_claim: Claim that is the subject; dots go into objects.
-        tenant_claim: Claim that is the tenant; empty for none.
-        groups_claim: Claim that lists groups, or names them separated by spaces; empty for none.
+        claims: Those that say whom a token stands for.
         groups: Groups that all callers with such tokens belong to.
         subject_prefix: Put before subjects, so that no token takes the name of somebody else.
     """
 
-    issuer: str
-    audiences: tuple[str, ...]
-    algorithms: tuple[str, ...] = ("RS256", "ES256")
-    jwks_file: str = ""
-    jwks_url: str = ""
-    is_discovered: bool = False
-    refresh_s: float = 300.0
-    least_refresh_s: float = 10.0
-    clock_skew_s: float = 30.0
-    subject_claim: str = "sub"
-    tenant_claim: str = ""
-    groups_claim: str = ""
-    groups: frozenset[str] = frozenset()
-    subject_prefix: str = ""
+    issuer: Annotated[Text, Meta(extra={"if_missing": "say what 'iss' of the tokens is"})]
+    audience: Annotated[
+        Texts, Meta(extra={"if_missing": "say what 'aud' of the tokens has to name"})
+    ]
+    algorithm: Algorithm | Annotated[tuple[Algorithm, ...], Meta(min_length=1)] = field(
+        default=("RS256", "ES256"), name="algorithms"
+    )
+    jwks_file: Path = ""
+    jwks_url: Annotated[str, Meta(min_length=1, max_length=2048)] = ""
+    is_discovered: bool = field(default=False, name="discovery")
+    refresh_s: Period = 300.0
+    least_refresh_s: Period = 10.0
+    clock_skew_s: Annotated[float, Meta(ge=0, le=600)] = 30.0
+    claims: Claims = Claims()
+    groups: Names = ()
+    subject_prefix: Annotated[str, Meta(min_length=1, max_length=64)] = ""
+
+    def check(self) -> None:
+        """Refuse no source of keys or several, and what is no URL."""
+        sources = bool(self.jwks_file) + bool(self.jwks_url) + self.is_discovered
+        if sources != 1:
+            raise SectionError(
+                f"got {sources} sources of the issuer's keys, expected one",
+                "give 'jwks_file', 'jwks_url' or 'discovery: true'",
+            )
+        fetched = {"issuer": self.issuer if self.is_discovered else "", "jwks_url": self.jwks_url}
+        for name, text in fetched.items():
+            if text and not _is_url(text):
+                # Not shown: somebody may have put a password into it.
+                raise SectionError(
+                    "expected a URL http(s)://<host>/<path> without user and password", "", name
+                )
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """How tokens may be signed."""
+        return several(self.algorithm)
 
     @property
     def source(self) -> tuple[str, str]:
@@ -129,6 +177,19 @@ class Issuer:
     def is_fetched(self) -> bool:
         """Whether its keys come from the network."""
         return bool(self.jwks_url) or self.is_discovered
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and not parts.username
+            and parts.port != 0
+        )
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +245,21 @@ class Grant:
     protocols: frozenset[str] = frozenset(PROTOCOLS)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRules:
+class AuditRules(Section, frozen=True):
     """What is written to the audit log.
 
     Attributes:
         file: Where; empty for the process's log on stderr.
-        outcomes: Which outcomes, some of `OUTCOMES`.
+        outcomes: Which outcomes.
         allowed_share: Share of allowed requests that are written, 0 to 1.
     """
 
-    file: str = ""
-    outcomes: frozenset[str] = frozenset(("denied", "unauthenticated"))
-    allowed_share: float = 1.0
+    file: Path = ""
+    outcomes: Outcome | Annotated[tuple[Outcome, ...], Meta(min_length=1)] = (
+        "denied",
+        "unauthenticated",
+    )
+    allowed_share: Annotated[float, Meta(ge=0, le=1)] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,5 +285,5 @@ class AccessPolicy:
     anonymous: Identity = Identity("anonymous")
     grants: tuple[Grant, ...] = ()
     public: frozenset[Role] = frozenset((Role.HEALTH,))
-    tenants: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    tenants: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)
     audit: AuditRules | None = None

@@ -3,42 +3,96 @@
 """Makes an `AccessPolicy` of the text of a policy file. Pure."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Annotated, Any, Final
+
+from msgspec import UNSET, Meta, UnsetType
 
 from deployments.access.contracts import Role
 from deployments.access.identity_sections import (
-    read_anonymous,
-    read_api_keys,
-    read_certificates,
-    read_issuers,
-    read_keys,
-    read_unix_peers,
+    Anonymous,
+    ApiKeys,
+    Certificate,
+    Keys,
+    UnixPeer,
+    check_issuers,
+    stored_keys,
+    too_many_chosen,
 )
 from deployments.access.patterns import ANY, Patterns
 from deployments.access.policy import (
-    OUTCOMES,
     PROTOCOLS,
     AccessPolicy,
     AuditRules,
     Grant,
     Identity,
+    Issuer,
+    Protocol,
     StoredKey,
 )
-from deployments.access.reading import (
-    Item,
-    fields_of,
-    optional,
-    read_yaml,
-    required,
+from deployments.access.reading import read_yaml
+from deployments.access.tenant_rows import read_tenants
+from deployments.settings.documents import (
+    Part,
+    Section,
+    SectionError,
+    Text,
+    Texts,
+    several,
     shown,
     suggestion,
-    texts_of,
+    texts_in,
 )
-from deployments.access.tenant_rows import read_tenants
 
-_SECTIONS: Final = ("authentication", "roles", "grants", "public", "tenants", "audit")
-_WAYS: Final = ("api_keys", "jwt", "certificates", "unix_peers", "anonymous")
 _WORDS: Final = tuple(str(role) for role in Role)
+_Protocols = Protocol | Annotated[tuple[Protocol, ...], Meta(min_length=1)]
+
+
+class _Authentication(Section, frozen=True):
+    """How callers say who they are."""
+
+    api_keys: ApiKeys | UnsetType = UNSET
+    jwt: tuple[Issuer, ...] = ()
+    certificates: tuple[Certificate, ...] = ()
+    unix_peers: tuple[UnixPeer, ...] = ()
+    anonymous: Anonymous = Anonymous()
+
+
+class _Callers(Section, frozen=True):
+    """To whom something is granted."""
+
+    subjects: Texts = ()
+    groups: Texts = ()
+    tenants: Texts = ()
+    authenticated: bool = False
+
+    def check(self) -> None:
+        if not (self.subjects or self.groups or self.tenants or self.authenticated):
+            raise SectionError("nobody is named", "what is for everybody stands in 'public'")
+
+
+class _Grant(Section, frozen=True):
+    """What some callers may do."""
+
+    to: Annotated[
+        _Callers,
+        Meta(extra={"if_missing": "say to whom: subjects, groups, tenants or authenticated"}),
+    ]
+    roles: Annotated[
+        Texts, Meta(extra={"if_missing": "say what is granted, for example 'roles: [infer]'"})
+    ]
+    models: Texts = ANY
+    protocols: _Protocols = PROTOCOLS
+
+
+class _Policy(Section, frozen=True):
+    """A policy file. An empty list of ``public`` says that not even health is for everybody."""
+
+    authentication: _Authentication = _Authentication()
+    roles: Any = {}
+    grants: tuple[_Grant, ...] = ()
+    public: Text | tuple[Text, ...] = Role.HEALTH.value
+    tenants: Any = {}
+    audit: AuditRules | UnsetType = UNSET
 
 
 def read_policy(text: str, file: str) -> AccessPolicy:
@@ -54,19 +108,20 @@ def read_policy(text: str, file: str) -> AccessPolicy:
     root = read_yaml(text, file)
     if root.value is None:
         raise root.error("it is empty", "an empty policy is '{}', which allows health only")
-    sections = root.fields(_SECTIONS)
-    ways = fields_of(sections, "authentication", _WAYS)
-    roles = _roles(sections["roles"]) if "roles" in sections else {}
+    given = root.read(_Policy)
+    ways = given.authentication
+    roles = _roles(root.at("roles")) if given.roles != {} else {}
+    check_issuers(root.at("authentication.jwt"), ways.jwt)
     policy = AccessPolicy(
-        read_api_keys(ways["api_keys"]) if "api_keys" in ways else None,
-        optional(ways, "jwt", read_issuers, ()),
-        optional(ways, "certificates", read_certificates, ()),
-        optional(ways, "unix_peers", read_unix_peers, ()),
-        optional(ways, "anonymous", read_anonymous, Identity("anonymous")),
-        optional(sections, "grants", lambda item: _grants(item, roles), ()),
-        optional(sections, "public", lambda item: _public(item, roles), frozenset((Role.HEALTH,))),
-        optional(sections, "tenants", read_tenants, {}),
-        read_audit(sections["audit"]) if "audit" in sections else None,
+        None if isinstance(ways.api_keys, UnsetType) else ways.api_keys.rules(),
+        ways.jwt,
+        tuple(each.rule() for each in ways.certificates),
+        tuple(each.rule() for each in ways.unix_peers),
+        ways.anonymous.identity("anonymous"),
+        tuple(_grant(root.at(f"grants[{at}]"), x, roles) for at, x in enumerate(given.grants)),
+        _roles_of(root, "public", given.public, roles),
+        read_tenants(root.at("tenants")) if given.tenants != {} else {},
+        None if isinstance(given.audit, UnsetType) else given.audit,
     )
     _check_tenants(root, policy)
     return policy
@@ -79,79 +134,49 @@ def read_key_file(text: str, file: str, policy: AccessPolicy) -> tuple[StoredKey
         PolicyError: Something in it is wrong, or it names a tenant that the policy does not.
     """
     root = read_yaml(text, file)
-    keys = () if root.value is None else read_keys(root)
+    given: Keys = () if root.value is None else root.read(Keys)  # type: ignore[arg-type]
+    keys = stored_keys(given)
+    if error := too_many_chosen(keys):
+        raise error.about(root)
     _check_identities(root, [key.identity for key in keys], policy.tenants)
     return keys
 
 
-def _roles(item: Item) -> dict[str, frozenset[Role]]:
+def _roles(part: Part) -> dict[str, frozenset[Role]]:
     """Return sets of roles by their name."""
     found: dict[str, frozenset[Role]] = {}
-    for name, words in item.mapping().items():
+    for name, words in part.parts().items():
         if name in _WORDS:
             raise words.error(f"'{name}' is a role of its own", "choose another name")
-        found[name] = _words(words, {})
+        found[name] = _roles_of(words, "", words.read(Texts), {})  # type: ignore[arg-type]
     return found
 
 
-def _words(item: Item, named: Mapping[str, frozenset[Role]]) -> frozenset[Role]:
+def _roles_of(
+    part: Part, field: str, given: str | tuple[str, ...], named: Mapping[str, frozenset[Role]]
+) -> frozenset[Role]:
+    """Return the roles that words of a field stand for, those of the policy's own among them."""
     found: set[Role] = set()
-    for each in item.one_or_more():
-        word = each.choice((*_WORDS, *named), "role")
+    for path, word in texts_in(field, given):
+        if word not in _WORDS and word not in named:
+            raise part.at(path).unknown("role", (*_WORDS, *named))
         found |= named[word] if word in named else {Role(word)}
     return frozenset(found)
 
 
-def _public(item: Item, named: Mapping[str, frozenset[Role]]) -> frozenset[Role]:
-    # An empty list says that not even health is asked without credentials.
-    return frozenset() if item.value == [] else _words(item, named)
-
-
-def _grants(item: Item, named: Mapping[str, frozenset[Role]]) -> tuple[Grant, ...]:
-    return tuple(_grant(entry, named) for entry in item.items())
-
-
-def _grant(item: Item, named: Mapping[str, frozenset[Role]]) -> Grant:
-    fields = item.fields(("to", "roles", "models", "protocols"))
-    to = required(item, fields, "to", "say to whom: subjects, groups, tenants or authenticated")
-    whom = to.fields(("subjects", "groups", "tenants", "authenticated"))
-    subjects = texts_of(whom, "subjects")
-    groups = texts_of(whom, "groups")
-    tenants = texts_of(whom, "tenants")
-    is_for_authenticated = optional(whom, "authenticated", Item.flag, default=False)
-    if not (subjects or groups or tenants or is_for_authenticated):
-        raise to.error("nobody is named", "what is for everybody stands in 'public'")
-    roles = required(item, fields, "roles", "say what is granted, for example 'roles: [infer]'")
+def _grant(part: Part, given: _Grant, named: Mapping[str, frozenset[Role]]) -> Grant:
     return Grant(
-        Patterns(subjects),
-        frozenset(groups),
-        frozenset(tenants),
-        _words(roles, named),
-        is_for_authenticated,
-        Patterns(texts_of(fields, "models") or (ANY,)),
-        frozenset(optional(fields, "protocols", _protocols, PROTOCOLS)),
+        Patterns(several(given.to.subjects)),
+        frozenset(several(given.to.groups)),
+        frozenset(several(given.to.tenants)),
+        _roles_of(part, "roles", given.roles, named),
+        given.to.authenticated,
+        Patterns(several(given.models)),
+        frozenset(several(given.protocols)),
     )
 
 
-def _protocols(item: Item) -> tuple[str, ...]:
-    return tuple(each.choice(PROTOCOLS, "protocol") for each in item.one_or_more())
-
-
-def read_audit(item: Item) -> AuditRules:
-    """Return what is written to the audit log."""
-    fields = item.fields(("file", "outcomes", "allowed_share"))
-    return AuditRules(
-        optional(fields, "file", lambda given: given.text(4096), ""),
-        frozenset(optional(fields, "outcomes", _outcomes, ("denied", "unauthenticated"))),
-        optional(fields, "allowed_share", lambda given: given.number(0, 1), 1.0),
-    )
-
-
-def _outcomes(item: Item) -> tuple[str, ...]:
-    return tuple(each.choice(OUTCOMES, "outcome") for each in item.one_or_more())
-
-
-def _check_tenants(root: Item, policy: AccessPolicy) -> None:
+def _check_tenants(root: Part, policy: AccessPolicy) -> None:
     """Refuse names of tenants that are not in the section, if there is one."""
     keys = () if policy.api_keys is None else policy.api_keys.keys
     _check_identities(
@@ -168,7 +193,7 @@ def _check_tenants(root: Item, policy: AccessPolicy) -> None:
 
 
 def _check_identities(
-    root: Item, identities: Iterable[Identity], tenants: Mapping[str, object]
+    root: Part, identities: Iterable[Identity], tenants: Mapping[str, object]
 ) -> None:
     if not tenants:
         return

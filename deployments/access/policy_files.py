@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deployments.access.identity_sections import check_chosen
+from deployments.access.identity_sections import too_many_chosen
 from deployments.access.keys import KeyRing
 from deployments.access.policy import AccessPolicy, StoredKey
 from deployments.access.policy_file import read_key_file, read_policy
-from deployments.access.reading import Item, PolicyError, shown
+from deployments.access.reading import PolicyError, policy_part
 from deployments.access.signing_keys import SET_LIMIT_BYTES, SigningKeys, read_signing_keys
+from deployments.settings.documents import Part, shown
 
 _FILE_LIMIT_BYTES: Final = 8 << 20
 _MOST_FILES: Final = 10_000
@@ -59,8 +60,9 @@ def load_policy(path: str) -> LoadedPolicy:
     paths = [path]
     for file in _key_files(policy, folder, paths):
         keys += read_key_file(_text(str(file)), str(file), policy)
-    root = Item(None, "", path)
-    check_chosen(root, keys)
+    root = policy_part(None, path)
+    if error := too_many_chosen(keys):
+        raise error.about(root)
     _check_hashes(root, keys)
     signing_keys = {}
     for issuer in policy.issuers:
@@ -122,7 +124,7 @@ def _key_files(policy: AccessPolicy, folder: Path, paths: list[str]) -> Iterator
         yield from map(Path, files)
 
 
-def _check_hashes(root: Item, keys: list[StoredKey]) -> None:
+def _check_hashes(root: Part, keys: list[StoredKey]) -> None:
     seen: dict[object, StoredKey] = {}
     for key in keys:
         known = seen.setdefault(key.scrypt or key.digest, key)

@@ -2,68 +2,48 @@
 # SPDX-License-Identifier: Apache-2.0
 """The section ``tenants`` of an access policy: quotas as plain data. Pure."""
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from deployments.access.reading import Item
+from msgspec import Meta
+
+from deployments.settings.documents import FINITE, Part, Section, SectionError
 from deployments.tenants.limits import LARGEST_WEIGHT, LEAST_WEIGHT
 
-SCOPES: Final = ("node", "cluster")
+_Positive = Annotated[
+    float, Meta(gt=0, le=FINITE, extra={"if_wrong": "to lock a tenant out, remove its grants"})
+]
 
 
-def _positive(item: Item) -> object:
-    number = item.number()
-    if not number:
-        raise item.wrong("a number above 0", "to lock a tenant out, remove its grants")
-    return number
+class TenantRow(Section, frozen=True):
+    """Quotas of one tenant; zero for what is not given."""
+
+    requests_per_s: _Positive = 0.0
+    burst: _Positive = 0.0
+    concurrent_requests: Annotated[int, Meta(ge=1, le=2**32 - 1)] = 0
+    bytes_per_s: _Positive = 0.0
+    gpu_seconds_per_s: _Positive = 0.0
+    weight: Annotated[float, Meta(ge=LEAST_WEIGHT, le=LARGEST_WEIGHT)] = 0.0
+    scope: Annotated[Literal["node", "cluster"], Meta(title="scope")] = "node"
+
+    def check(self) -> None:
+        """Refuse a burst of no rate."""
+        if self.burst and not self.requests_per_s:
+            raise SectionError(
+                "a burst of no rate", "give 'requests_per_s' as well, or remove it", "burst"
+            )
 
 
-def _weight(item: Item) -> object:
-    number = item.number()
-    if not LEAST_WEIGHT <= number <= LARGEST_WEIGHT:
-        raise item.wrong(f"a number from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:.0f}")
-    return number
-
-
-def _count(item: Item) -> object:
-    return item.whole(1)
-
-
-def _scope(item: Item) -> object:
-    return item.choice(SCOPES, "scope")
-
-
-# By key of a tenant's row.
-_READ: Final[Mapping[str, Callable[[Item], object]]] = {
-    "requests_per_s": _positive,
-    "burst": _positive,
-    "concurrent_requests": _count,
-    "bytes_per_s": _positive,
-    "gpu_seconds_per_s": _positive,
-    "weight": _weight,
-    "scope": _scope,
-}
-
-
-def read_tenants(item: Item) -> Mapping[str, Mapping[str, object]]:
-    """Return the rows by tenant.
-
-    A row has what is given of: ``requests_per_s``, ``burst`` (requests), ``bytes_per_s``,
-    ``gpu_seconds_per_s`` and ``weight``, floats above 0; ``concurrent_requests``, a whole number
-    above 0; ``scope``, ``node`` or ``cluster``.
+def read_tenants(part: Part) -> Mapping[str, Mapping[str, object]]:
+    """Return the rows by tenant, with what is given of the fields of `TenantRow`.
 
     Raises:
         PolicyError: A row is wrong.
     """
-    return {name: _row(row) for name, row in item.mapping().items()}
+    return {name: _row(row) for name, row in part.parts().items()}
 
 
-def _row(item: Item) -> dict[str, object]:
-    if item.value is None:
-        return {}
-    fields = item.fields(_READ)
-    if "burst" in fields and "requests_per_s" not in fields:
-        raise fields["burst"].error(
-            "a burst of no rate", "give 'requests_per_s' as well, or remove it"
-        )
-    return {name: _READ[name](field) for name, field in fields.items()}
+def _row(part: Part) -> dict[str, object]:
+    given: Any = part.value
+    row = part.read(TenantRow) if given is not None else TenantRow()
+    return {name: getattr(row, name) for name in given or ()}

@@ -17,6 +17,7 @@ from deployments.access.policy import Issuer
 from deployments.access.refusals import Method, Reason, RefusedError
 from deployments.access.signing_keys import SigningKeys
 from deployments.security.caller import Caller
+from deployments.settings.documents import several
 
 TOKEN_LIMIT_BYTES: Final = 8192
 _NAME_LIMIT: Final = 256
@@ -76,7 +77,7 @@ class TokenChecker:
                 key,
                 algorithms=list(issuer.algorithms),
                 options=_CHECKED,  # type: ignore[arg-type]  # a TypedDict
-                audience=issuer.audiences,
+                audience=several(issuer.audience),
                 issuer=issuer.issuer,
             )
         except _BAD as error:
@@ -152,16 +153,16 @@ def _time(value: object) -> float:
 
 
 def _caller(claims: Mapping[str, Any], issuer: Issuer, expires_s: float) -> Caller:
-    subject = _name(_claim(claims, issuer.subject_claim))
+    subject = _name(_claim(claims, issuer.claims.subject))
     if not subject:
         raise _refused(Reason.BAD_CLAIMS)
-    tenant = _claim(claims, issuer.tenant_claim) if issuer.tenant_claim else None
-    groups = _groups(_claim(claims, issuer.groups_claim)) if issuer.groups_claim else frozenset()
+    tenant = _claim(claims, issuer.claims.tenant) if issuer.claims.tenant else None
+    groups = _groups(_claim(claims, issuer.claims.groups)) if issuer.claims.groups else frozenset()
     return Caller(
         issuer.subject_prefix + subject,
         "" if tenant is None else _name(tenant),
         Method.JWT,
-        groups | issuer.groups,
+        groups | frozenset(several(issuer.groups)),
         expires_s,
     )
 

@@ -41,11 +41,10 @@ def read_config(path: str) -> CaptureRules:
             place, what was given and what was expected.
     """
     try:
-        return read_rules(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InvalidArgumentError(f"--capture-config: file '{path}': {error}") from None
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"--capture-config: file '{path}': {error.message}") from None
+    return read_rules(document, f"--capture-config: file '{path}'")
 
 
 def make_captures(path: str, credential_headers: Iterable[str] = ()) -> RunningCaptures:

@@ -6,19 +6,19 @@ The first rule whose patterns have the model's name decides; a model that no rul
 captured.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Annotated, ClassVar, Final
 
-from backends.api.errors import InvalidArgumentError
+from msgspec import Meta, structs
+
 from deployments.protocol.forwarded_headers import CREDENTIALS
+from deployments.settings import documents
+from deployments.settings.documents import Section, several
 
 _MODELS_LIMIT: Final = 4096
-_TOP: Final = frozenset({"store", "rotate", "limits", "captures"})
-_RULE: Final = frozenset({"models", "fraction", "parts", "outcomes", "redact"})
-_REDACTED: Final = frozenset({"inputs", "outputs", "parameters", "ids"})
 
 
 class Part(StrEnum):
@@ -145,103 +145,81 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, each) for each in patterns)
 
 
-def read_rules(document: object) -> CaptureRules:
+_DEFAULT: Final = CaptureLimits()
+_Count = Annotated[int, Meta(ge=1)]
+_Texts = str | tuple[str, ...]
+_Part = Annotated[Part, Meta(title="part")]
+
+
+class _Rotate(Section, frozen=True):
+    bytes: _Count = _DEFAULT.rotate_bytes
+    seconds: Annotated[float, Meta(gt=0)] = _DEFAULT.rotate_s
+
+
+class _Limits(Section, frozen=True):
+    queue_records: _Count = _DEFAULT.queue_records
+    queue_bytes: _Count = _DEFAULT.queue_bytes
+    tensor_bytes: _Count = _DEFAULT.tensor_bytes
+    record_bytes: _Count = _DEFAULT.record_bytes
+
+
+class _Redact(Section, frozen=True):
+    any_texts: ClassVar[frozenset[str]] = frozenset(("inputs", "outputs", "parameters"))
+
+    inputs: _Texts = ()
+    outputs: _Texts = ()
+    parameters: _Texts = ()
+    ids: bool = False
+
+
+class _Rule(Section, frozen=True):
+    any_texts: ClassVar[frozenset[str]] = frozenset(("models",))
+
+    models: str | Annotated[tuple[str, ...], Meta(min_length=1)]
+    fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    parts: _Part | Annotated[tuple[_Part, ...], Meta(min_length=1)] = tuple(Part)
+    outcomes: Annotated[Outcomes, Meta(title="outcome")] = Outcomes.ALL
+    redact: _Redact = _Redact()
+
+    def rule(self) -> CaptureRule:
+        hidden = self.redact
+        return CaptureRule(
+            several(self.models),
+            self.fraction,
+            frozenset(map(Part, several(self.parts))),
+            self.outcomes,
+            Redaction(
+                several(hidden.inputs),
+                several(hidden.outputs),
+                several(hidden.parameters),
+                has_ids=not hidden.ids,
+            ),
+        )
+
+
+class _Document(Section, frozen=True):
+    any_texts: ClassVar[frozenset[str]] = frozenset(("store",))
+
+    store: Annotated[str, Meta(min_length=1, description="a folder or a URL")]
+    captures: Annotated[tuple[_Rule, ...], Meta(min_length=1)]
+    rotate: _Rotate = _Rotate()
+    limits: _Limits = _Limits()
+
+
+def read_rules(document: object, name: str = "the document") -> CaptureRules:
     """Read the file's content, as YAML gives it.
+
+    Args:
+        document: The content.
+        name: What errors call it.
 
     Raises:
         InvalidArgumentError: The message says where, what was given and what was expected.
     """
-    top = _mapping(document, "the document", _TOP)
-    rotate = _mapping(top.get("rotate", {}), "rotate", frozenset({"bytes", "seconds"}))
-    limits = _mapping(
-        top.get("limits", {}),
-        "limits",
-        frozenset({"queue_records", "queue_bytes", "tensor_bytes", "record_bytes"}),
+    given = documents.Part(document, "", name).read(_Document)
+    limits = CaptureLimits(
+        **structs.asdict(given.limits),
+        rotate_bytes=given.rotate.bytes,
+        rotate_s=given.rotate.seconds,
     )
-    default = CaptureLimits()
-    rows = top.get("captures")
-    if not isinstance(rows, list) or not rows:
-        raise _refusal("captures", rows, "a list of rules, each with 'models'")
-    return CaptureRules(
-        _text(top.get("store"), "store"),
-        tuple(_rule(row, f"captures[{at}]") for at, row in enumerate(rows)),
-        CaptureLimits(
-            **{
-                name: _count(limits.get(name, getattr(default, name)), f"limits.{name}")
-                for name in ("queue_records", "queue_bytes", "tensor_bytes", "record_bytes")
-            },
-            rotate_bytes=_count(rotate.get("bytes", default.rotate_bytes), "rotate.bytes"),
-            rotate_s=_positive(rotate.get("seconds", default.rotate_s), "rotate.seconds"),
-        ),
-    )
-
-
-def _rule(row: object, at: str) -> CaptureRule:
-    given = _mapping(row, at, _RULE)
-    fraction = _positive(given.get("fraction", 1.0), f"{at}.fraction")
-    if fraction > 1:
-        raise _refusal(f"{at}.fraction", fraction, "a number above 0 and up to 1")
-    parts = _texts(given.get("parts", list(Part)), f"{at}.parts")
-    if not parts or not set(parts) <= set(Part):
-        raise _refusal(f"{at}.parts", list(parts), f"some of {', '.join(Part)}")
-    outcomes = given.get("outcomes", Outcomes.ALL)
-    if not isinstance(outcomes, str) or outcomes not in set(Outcomes):
-        raise _refusal(f"{at}.outcomes", outcomes, f"one of {', '.join(Outcomes)}")
-    hidden = _mapping(given.get("redact", {}), f"{at}.redact", _REDACTED)
-    hides_ids = hidden.get("ids", False)
-    if not isinstance(hides_ids, bool):
-        raise _refusal(f"{at}.redact.ids", hides_ids, "true or false")
-    models = _texts(given.get("models"), f"{at}.models")
-    if not models:
-        raise _refusal(f"{at}.models", given.get("models"), "a list of names or patterns")
-    return CaptureRule(
-        models,
-        fraction,
-        frozenset(map(Part, parts)),
-        Outcomes(outcomes),
-        Redaction(
-            _texts(hidden.get("inputs", []), f"{at}.redact.inputs"),
-            _texts(hidden.get("outputs", []), f"{at}.redact.outputs"),
-            _texts(hidden.get("parameters", []), f"{at}.redact.parameters"),
-            has_ids=not hides_ids,
-        ),
-    )
-
-
-def _mapping(value: object, at: str, known: frozenset[str]) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _refusal(at, value, f"a mapping with some of {', '.join(sorted(known))}")
-    unknown = sorted(str(key) for key in value if key not in known)
-    if unknown:
-        raise _refusal(at, unknown[0], f"no other keys than {', '.join(sorted(known))}")
-    return value
-
-
-def _texts(value: object, at: str) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise _refusal(at, value, "a list of strings")
-    return tuple(value)
-
-
-def _text(value: object, at: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _refusal(at, value, "a folder or a URL")
-    return value
-
-
-def _count(value: object, at: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise _refusal(at, value, "a whole number above 0")
-    return value
-
-
-def _positive(value: object, at: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-        raise _refusal(at, value, "a number above 0")
-    return float(value)
-
-
-def _refusal(at: str, given: object, expected: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{at}: got {given!r}, expected {expected}")
+    return CaptureRules(given.store, tuple(each.rule() for each in given.captures), limits)

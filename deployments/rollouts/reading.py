@@ -5,17 +5,20 @@
 The fields of the body are those of `deployments.rollouts.spec`, weights in percent.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Final
+from typing import Annotated, Any, ClassVar, Final, Self
 
-from backends.api.errors import InvalidArgumentError
-from deployments.rollouts.fields import Fields
+from msgspec import UNSET, Meta, UnsetType, field
+
 from deployments.rollouts.spec import (
     DEFAULT_METRICS,
     MOST_ARMS,
     MOST_CONDITIONS,
+    MOST_DURATION_S,
     MOST_METRICS,
+    MOST_NAME_CHARS,
     MOST_RULES,
     MOST_STEPS,
     MOST_VALUE_CHARS,
@@ -38,8 +41,15 @@ from deployments.rollouts.spec import (
     Step,
     Sticky,
 )
+from deployments.settings.documents import (
+    Part,
+    Section,
+    SectionError,
+    several,
+    without_nulls,
+)
 
-_MOST_VERSION: Final = (1 << 63) - 1
+_PERCENT: Final = 100
 _NAMED: Final = frozenset((Source.HEADER, Source.PARAMETER))
 _DEFAULT_TOLERANCE: Final[Mapping[MetricKind, float]] = {
     MetricKind.ERRORS: 0.01,
@@ -49,225 +59,324 @@ _DEFAULT_TOLERANCE: Final[Mapping[MetricKind, float]] = {
     MetricKind.QUEUE: 0.5,
     MetricKind.CUSTOM: 0.01,
 }
-_CANDIDATE: Final[Mapping[Kind, str]] = {
-    Kind.CANARY: "canary",
-    Kind.BLUE_GREEN: "green",
-    Kind.RAMP: "ramp",
-}
-_DEFAULT_STEPS: Final = (Step(500), Step(2500), Step(5000))
+
+_Version = Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
+_Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+_Seconds = Annotated[float, Meta(ge=0, le=MOST_DURATION_S)]
+_Period = Annotated[float, Meta(ge=1, le=MOST_DURATION_S)]
+_Name = Annotated[str, Meta(min_length=1, max_length=MOST_NAME_CHARS)]
+_Text = Annotated[str, Meta(max_length=MOST_VALUE_CHARS)]
+
+
+class _Weight(int):
+    """Basis points, given as a percentage."""
+
+    expected: ClassVar[str] = "a percentage from 0 to 100 with at most two decimals"
+
+    @classmethod
+    def read(cls, value: Any) -> Self:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and 0 <= value <= _PERCENT:
+            points = value * (TOTAL_WEIGHT // _PERCENT)
+            if math.isclose(points, round(points), abs_tol=1e-6):
+                return cls(round(points))
+        raise ValueError(cls.expected)
+
+
+class _Place(Section, frozen=True):
+    """Where in a request a value is found."""
+
+    source: Annotated[Source, Meta(title="source")]
+    name: _Name = ""
+
+    def check(self) -> None:
+        if self.source in _NAMED and not self.name:
+            raise SectionError("'name' is missing", f"say which {self.source.value}")
+        if self.source not in _NAMED and self.name:
+            raise SectionError(f"a {self.source.value} has no name", "remove it", "name")
+
+    @property
+    def key(self) -> str:
+        """The name as it is compared."""
+        return self.name.lower() if self.source is Source.HEADER else self.name
+
+
+class _Condition(_Place, frozen=True):
+    any_texts: ClassVar[frozenset[str]] = frozenset(("values",))
+
+    how: Annotated[How, Meta(title="comparison")] = How.EXACT
+    values: _Text | Annotated[tuple[_Text, ...], Meta(min_length=1, max_length=MOST_VALUES)] = ()
+
+    def check(self) -> None:
+        super().check()
+        if self.how is How.PRESENT and self.values != ():
+            raise SectionError("'present' compares with nothing", "remove it", "values")
+        if self.how is not How.PRESENT and self.values == ():
+            raise SectionError("'values' is missing", "say which values are meant")
+
+
+class _Rule(Section, frozen=True):
+    arm: _Name
+    conditions: Annotated[tuple[_Condition, ...], Meta(min_length=1, max_length=MOST_CONDITIONS)]
+
+    def rule(self) -> Rule:
+        found = [Condition(x.source, x.key, x.how, several(x.values)) for x in self.conditions]
+        return Rule(self.arm, tuple(found))
+
+
+class _Step(Section, frozen=True):
+    weight: _Weight
+    hold_s: _Seconds = 300.0
+    min_samples: _Count = 500
+
+
+class _Point(Section, frozen=True):
+    at_s: _Seconds
+    weight: _Weight
+
+
+class _Arm(Section, frozen=True):
+    name: _Name
+    version: _Version
+    weight: _Weight
+
+
+class _Metric(Section, frozen=True):
+    kind: Annotated[MetricKind, Meta(title="kind")]
+    tolerance: float | UnsetType = UNSET
+    floor_us: _Count | UnsetType = UNSET
+    family: _Name = ""
+    is_good: bool | UnsetType = UNSET
+
+    @property
+    def is_custom(self) -> bool:
+        return self.kind is MetricKind.CUSTOM
+
+    @property
+    def is_share(self) -> bool:
+        return self.is_custom or self.kind is MetricKind.ERRORS
+
+    def check(self) -> None:
+        least, most = (0.0001, 0.5) if self.is_share else (0.01, 10)
+        if not isinstance(self.tolerance, UnsetType) and not least <= self.tolerance <= most:
+            raise SectionError(
+                f"a number from {least:g} to {most:g}", field="tolerance", shows_value=True
+            )
+        if self.is_custom and not self.family:
+            raise SectionError("'family' is missing", "say which counter of the model is compared")
+        fields = {"floor_us": self.is_share, "family": not self.is_custom}
+        for name, is_foreign in (fields | {"is_good": not self.is_custom}).items():
+            if is_foreign and getattr(self, name) not in (UNSET, ""):
+                raise SectionError(f"metric '{self.kind.value}' has no '{name}'", "remove it", name)
+
+    def metric(self) -> Metric:
+        tolerance, floor_us = self.tolerance, self.floor_us
+        return Metric(
+            self.kind,
+            _DEFAULT_TOLERANCE[self.kind] if isinstance(tolerance, UnsetType) else tolerance,
+            0 if isinstance(floor_us, UnsetType) else floor_us,
+            self.family,
+            self.is_good is True,
+        )
+
+
+class _Analysis(Section, frozen=True):
+    metrics: Annotated[tuple[_Metric, ...], Meta(max_length=MOST_METRICS)] = ()
+    period_s: _Period = 10.0
+    error_rate: Annotated[float, Meta(ge=1e-6, le=0.2)] = 0.005
+    timeout_s: _Period = 3600.0
+    at_timeout: Annotated[AtTimeout, Meta(title="end")] = AtTimeout.ROLL_BACK
+
+    def check(self) -> None:
+        if len({each.family or each.kind.value for each in self.metrics}) < len(self.metrics):
+            raise SectionError("each metric may stand once", "remove the others", "metrics")
+
+    def analysis(self) -> Analysis:
+        metrics = tuple(each.metric() for each in self.metrics) or DEFAULT_METRICS
+        return Analysis(metrics, self.period_s, self.error_rate, self.timeout_s, self.at_timeout)
+
+
+class _Shadow(Section, frozen=True):
+    version: _Version
+    weight: _Weight = _Weight(TOTAL_WEIGHT)
+    rtol: Annotated[float, Meta(ge=0, le=1e6)] = 1e-3
+    atol: Annotated[float, Meta(ge=0, le=1e300)] = 1e-5
+    mismatches_per_minute: Annotated[int, Meta(ge=0, le=10_000)] = 60
+    max_pending: Annotated[int, Meta(ge=1, le=10_000)] = 256
+
+
+class _Rollout(Section, frozen=True, kw_only=True, tag_field="kind"):
+    """What all kinds have."""
+
+    rules: Annotated[tuple[_Rule, ...], Meta(max_length=MOST_RULES)] = ()
+    sticky: _Place | UnsetType = UNSET
+    salt: _Name = ""
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The stable one first."""
+        raise NotImplementedError
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """Fields of the rollout that this kind alone has."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        known = [arm.name for arm in self.arms]
+        for at, rule in enumerate(self.rules):
+            if rule.arm not in known:
+                raise SectionError(
+                    f"the name of an arm ({', '.join(known)})",
+                    field=f"rules[{at}].arm",
+                    shows_value=True,
+                )
+        versions = self.rollout().versions
+        if len(set(versions)) < len(versions):
+            given = ", ".join(map(str, versions))
+            raise SectionError(f"the versions of a rollout must differ, got {given}")
+
+    def rollout(self) -> Rollout:
+        """Return what is asked for."""
+        sticky = self.sticky
+        return Rollout(
+            kind=Kind(str(self.__struct_config__.tag)),
+            arms=self.arms,
+            rules=tuple(each.rule() for each in self.rules),
+            sticky=None if isinstance(sticky, UnsetType) else Sticky(sticky.source, sticky.key),
+            salt=self.salt,
+            **self.own,
+        )
+
+
+class _TwoArms(_Rollout, frozen=True, kw_only=True):
+    """A rollout of a candidate beside a stable version."""
+
+    candidate_name: ClassVar[str]
+
+    stable: _Version
+    candidate: _Version
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        stable = Arm(STABLE, self.stable, TOTAL_WEIGHT)
+        return stable, Arm(self.candidate_name, self.candidate, 0)
+
+
+class _Canary(_TwoArms, frozen=True, kw_only=True, tag=Kind.CANARY.value):
+    candidate_name: ClassVar[str] = "canary"
+
+    steps: Annotated[tuple[_Step, ...], Meta(min_length=1, max_length=MOST_STEPS)] = (
+        _Step(_Weight(500)),
+        _Step(_Weight(2500)),
+        _Step(_Weight(5000)),
+    )
+    analysis: _Analysis = _Analysis()
+
+    @property
+    def own(self) -> dict[str, Any]:
+        steps = tuple(Step(int(x.weight), x.hold_s, x.min_samples) for x in self.steps)
+        return {"steps": steps, "analysis": self.analysis.analysis()}
+
+    def check(self) -> None:
+        super().check()
+        if any(after.weight <= before.weight for before, after in pairwise(self.steps)):
+            raise SectionError("the weights must grow from step to step", field="steps")
+        if not self.steps[0].weight:
+            raise SectionError("it must be more than 0", field="steps[0].weight")
+        hold_s = sum(step.hold_s for step in self.steps)
+        if hold_s >= self.analysis.timeout_s:
+            raise SectionError(
+                "analysis.timeout_s must be longer than all steps are held together, got "
+                f"{self.analysis.timeout_s:g} for {hold_s:g} s of steps"
+            )
+
+
+class _Ramp(_TwoArms, frozen=True, kw_only=True, tag=Kind.RAMP.value):
+    candidate_name: ClassVar[str] = "ramp"
+
+    points: Annotated[tuple[_Point, ...], Meta(min_length=1, max_length=MOST_STEPS)]
+    analysis: _Analysis | UnsetType = UNSET
+
+    @property
+    def own(self) -> dict[str, Any]:
+        analysis = self.analysis
+        return {
+            "points": tuple(RampPoint(x.at_s, int(x.weight)) for x in self.points),
+            "analysis": None if isinstance(analysis, UnsetType) else analysis.analysis(),
+        }
+
+    def check(self) -> None:
+        super().check()
+        if any(after.at_s <= before.at_s for before, after in pairwise(self.points)):
+            raise SectionError("they must be in the order of their times", field="points")
+        if any(after.weight < before.weight for before, after in pairwise(self.points)):
+            raise SectionError("the weights must not fall", field="points")
+
+
+class _BlueGreen(_TwoArms, frozen=True, kw_only=True, tag=Kind.BLUE_GREEN.value):
+    candidate_name: ClassVar[str] = "green"
+
+    warm_s: _Seconds = 10.0
+    keep_s: _Seconds = 600.0
+
+    @property
+    def own(self) -> dict[str, Any]:
+        return {"warm_s": self.warm_s, "keep_s": self.keep_s}
+
+
+class _Mirrored(_Rollout, frozen=True, kw_only=True, tag=Kind.SHADOW.value):
+    stable: _Version
+    shadow: _Shadow
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        return (Arm(STABLE, self.stable, TOTAL_WEIGHT),)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        given = self.shadow
+        weight, tolerances = int(given.weight), (given.rtol, given.atol)
+        bounds = given.mismatches_per_minute, given.max_pending
+        return {"shadow": Shadow(given.version, weight, *tolerances, *bounds)}
+
+
+class _Split(_Rollout, frozen=True, kw_only=True, tag=Kind.AB.value):
+    given: Annotated[tuple[_Arm, ...], Meta(min_length=1, max_length=MOST_ARMS)] = field(
+        name="arms"
+    )
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        return tuple(Arm(each.name, each.version, int(each.weight)) for each in self.given)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        return {}
+
+    def check(self) -> None:
+        if len({each.name for each in self.given}) < len(self.given):
+            raise SectionError("their names must differ", field="arms")
+        total = sum(each.weight for each in self.given)
+        if total != TOTAL_WEIGHT:
+            raise SectionError(
+                f"the weights must be 100 together, got {total / 100:g}", field="arms"
+            )
+        super().check()
+
+
+_Body = _Canary | _Ramp | _BlueGreen | _Mirrored | _Split
 
 
 def read_rollout(body: object) -> Rollout:
     """Read a rollout.
 
     Args:
-        body: What a JSON parser made of the request's body.
+        body: What a JSON parser made of the request's body; fields that are null are not given.
 
     Raises:
         InvalidArgumentError: A field is missing, unknown or out of bounds, or fields do not fit
             each other.
     """
-    fields = Fields(body, "rollout")
-    kind = fields.word("kind", Kind)
-    arms = _ARMS[kind](fields, kind)
-    rollout = Rollout(
-        kind=kind,
-        arms=arms,
-        rules=tuple(_rule(each, arms) for each in fields.objects("rules", MOST_RULES)),
-        sticky=_sticky(fields),
-        salt=fields.text("salt", ""),
-        **_of_kind(fields, kind),  # type: ignore[arg-type]
-    )
-    fields.close(("kind", *_COMMON, *_FIELDS[kind]))
-    _check(rollout)
-    return rollout
-
-
-_COMMON: Final = ("rules", "sticky", "salt")
-_FIELDS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.CANARY: ("stable", "candidate", "steps", "analysis"),
-    Kind.SHADOW: ("stable", "shadow"),
-    Kind.AB: ("arms",),
-    Kind.BLUE_GREEN: ("stable", "candidate", "warm_s", "keep_s"),
-    Kind.RAMP: ("stable", "candidate", "points", "analysis"),
-}
-
-
-def _of_kind(fields: Fields, kind: Kind) -> dict[str, object]:
-    found: dict[str, object] = {}
-    if kind is Kind.CANARY:
-        found["steps"] = _steps(fields)
-    if kind is Kind.RAMP:
-        found["points"] = _points(fields)
-    if kind is Kind.SHADOW:
-        found["shadow"] = _shadow(fields)
-    if kind is Kind.BLUE_GREEN:
-        found["warm_s"] = fields.seconds("warm_s", 10.0)
-        found["keep_s"] = fields.seconds("keep_s", 600.0)
-    if "analysis" in _FIELDS[kind] and fields.has("analysis"):
-        found["analysis"] = _analysis(Fields(fields.take("analysis"), "rollout.analysis"))
-    elif kind is Kind.CANARY:
-        found["analysis"] = Analysis()
-    return found
-
-
-def _version(fields: Fields, name: str) -> int:
-    return fields.integer(name, None, 1, _MOST_VERSION)
-
-
-def _stable_and_candidate(fields: Fields, kind: Kind) -> tuple[Arm, ...]:
-    stable, candidate = _version(fields, "stable"), _version(fields, "candidate")
-    return Arm(STABLE, stable, TOTAL_WEIGHT), Arm(_CANDIDATE[kind], candidate, 0)
-
-
-def _stable_alone(fields: Fields, _kind: Kind) -> tuple[Arm, ...]:
-    return (Arm(STABLE, _version(fields, "stable"), TOTAL_WEIGHT),)
-
-
-def _weighted(fields: Fields, _kind: Kind) -> tuple[Arm, ...]:
-    arms = []
-    for each in fields.objects("arms", MOST_ARMS, 1):
-        arms.append(Arm(each.text("name"), _version(each, "version"), each.weight("weight")))
-        each.close(("name", "version", "weight"))
-    if len({arm.name for arm in arms}) < len(arms):
-        raise InvalidArgumentError("rollout.arms must have names that differ")
-    total = sum(arm.weight for arm in arms)
-    if total != TOTAL_WEIGHT:
-        raise InvalidArgumentError(
-            f"the weights of rollout.arms must be 100 together, got {total / 100:g}"
-        )
-    return tuple(arms)
-
-
-_ARMS: Final[Mapping[Kind, Callable[[Fields, Kind], tuple[Arm, ...]]]] = {
-    Kind.CANARY: _stable_and_candidate,
-    Kind.SHADOW: _stable_alone,
-    Kind.AB: _weighted,
-    Kind.BLUE_GREEN: _stable_and_candidate,
-    Kind.RAMP: _stable_and_candidate,
-}
-
-
-def _source(fields: Fields) -> tuple[Source, str]:
-    source = fields.word("source", Source)
-    name = fields.text("name") if source in _NAMED else ""
-    return source, name.lower() if source is Source.HEADER else name
-
-
-def _rule(fields: Fields, arms: tuple[Arm, ...]) -> Rule:
-    name = fields.text("arm")
-    if all(arm.name != name for arm in arms):
-        known = ", ".join(arm.name for arm in arms)
-        raise fields.fail("arm", name, f"the name of an arm ({known})")
-    conditions = [_condition(each) for each in fields.objects("conditions", MOST_CONDITIONS, 1)]
-    fields.close(("arm", "conditions"))
-    return Rule(name, tuple(conditions))
-
-
-def _condition(fields: Fields) -> Condition:
-    source, name = _source(fields)
-    how = fields.word("how", How, How.EXACT)
-    values: tuple[str, ...] = ()
-    if how is not How.PRESENT:
-        values = fields.texts("values", MOST_VALUES, MOST_VALUE_CHARS)
-    fields.close(("source", "name", "how", "values"))
-    return Condition(source, name, how, values)
-
-
-def _sticky(fields: Fields) -> Sticky | None:
-    if not fields.has("sticky"):
-        return None
-    given = Fields(fields.take("sticky"), "rollout.sticky")
-    source, name = _source(given)
-    given.close(("source", "name"))
-    return Sticky(source, name)
-
-
-def _steps(fields: Fields) -> tuple[Step, ...]:
-    if not fields.has("steps"):
-        return _DEFAULT_STEPS
-    steps = []
-    for each in fields.objects("steps", MOST_STEPS, 1):
-        weight = each.weight("weight")
-        hold_s = each.seconds("hold_s", 300.0)
-        steps.append(Step(weight, hold_s, each.integer("min_samples", 500, 0, 1_000_000_000)))
-        each.close(("weight", "hold_s", "min_samples"))
-    if any(after.weight <= before.weight for before, after in pairwise(steps)):
-        raise InvalidArgumentError("the weights of rollout.steps must grow from step to step")
-    if steps[0].weight == 0:
-        raise InvalidArgumentError("rollout.steps[0].weight must be more than 0")
-    return tuple(steps)
-
-
-def _points(fields: Fields) -> tuple[RampPoint, ...]:
-    points = []
-    for each in fields.objects("points", MOST_STEPS, 1):
-        points.append(RampPoint(each.seconds("at_s", None), each.weight("weight")))
-        each.close(("at_s", "weight"))
-    if any(after.at_s <= before.at_s for before, after in pairwise(points)):
-        raise InvalidArgumentError("rollout.points must be in the order of their times")
-    if any(after.weight < before.weight for before, after in pairwise(points)):
-        raise InvalidArgumentError("the weights of rollout.points must not fall")
-    return tuple(points)
-
-
-def _shadow(fields: Fields) -> Shadow:
-    given = Fields(fields.take("shadow"), "rollout.shadow")
-    shadow = Shadow(
-        version=_version(given, "version"),
-        weight=given.weight("weight", TOTAL_WEIGHT),
-        rtol=given.number("rtol", 1e-3, 0.0, 1e6),
-        atol=given.number("atol", 1e-5, 0.0, 1e300),
-        mismatches_per_minute=given.integer("mismatches_per_minute", 60, 0, 10_000),
-        max_pending=given.integer("max_pending", 256, 1, 10_000),
-    )
-    known = ("version", "weight", "rtol", "atol", "mismatches_per_minute", "max_pending")
-    given.close(known)
-    return shadow
-
-
-def _analysis(fields: Fields) -> Analysis:
-    metrics = tuple(_metric(each) for each in fields.objects("metrics", MOST_METRICS))
-    analysis = Analysis(
-        metrics=metrics or DEFAULT_METRICS,
-        period_s=fields.seconds("period_s", 10.0, 1.0),
-        error_rate=fields.number("error_rate", 0.005, 1e-6, 0.2),
-        timeout_s=fields.seconds("timeout_s", 3600.0, 1.0),
-        at_timeout=fields.word("at_timeout", AtTimeout, AtTimeout.ROLL_BACK),
-    )
-    fields.close(("metrics", "period_s", "error_rate", "timeout_s", "at_timeout"))
-    if len({metric.label for metric in analysis.metrics}) < len(analysis.metrics):
-        raise InvalidArgumentError("rollout.analysis.metrics must name each metric once")
-    return analysis
-
-
-def _metric(fields: Fields) -> Metric:
-    kind = fields.word("kind", MetricKind)
-    is_custom = kind is MetricKind.CUSTOM
-    is_share = is_custom or kind is MetricKind.ERRORS
-    tolerance = fields.number(
-        "tolerance", _DEFAULT_TOLERANCE[kind], 0.0001 if is_share else 0.01, 0.5 if is_share else 10
-    )
-    metric = Metric(
-        kind,
-        tolerance,
-        floor_us=0 if is_share else fields.integer("floor_us", 0, 0, 1_000_000_000),
-        family=fields.text("family") if is_custom else "",
-        is_good=fields.flag("is_good", default=False) if is_custom else False,
-    )
-    extra = ("family", "is_good") if is_custom else () if is_share else ("floor_us",)
-    fields.close(("kind", "tolerance", *extra))
-    return metric
-
-
-def _check(rollout: Rollout) -> None:
-    hold_s = sum(step.hold_s for step in rollout.steps)
-    if rollout.analysis is not None and hold_s >= rollout.analysis.timeout_s:
-        raise InvalidArgumentError(
-            f"rollout.analysis.timeout_s must be longer than all steps are held together, got "
-            f"{rollout.analysis.timeout_s:g} for {hold_s:g} s of steps"
-        )
-    versions = rollout.versions
-    if len(set(versions)) < len(versions):
-        given = ", ".join(map(str, versions))
-        raise InvalidArgumentError(f"the versions of a rollout must differ, got {given}")
+    given: _Rollout = Part(without_nulls(body), "", "rollout").read(_Body)  # type: ignore[arg-type]
+    return given.rollout()

@@ -6,28 +6,69 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Literal
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from msgspec import UNSET, Meta, UnsetType
 
 from backends.api.errors import PermissionDeniedError, TritonError, UnauthenticatedError
 from cluster.commands.policy.routes import Asked, asked_by
 from deployments.access.contracts import Peer, Rights, Role
 from deployments.access.guard import PolicyGuard
-from deployments.access.policy import PROTOCOLS
+from deployments.access.policy import Protocol
 from deployments.access.policy_files import LoadedPolicy
-from deployments.access.reading import Item, fields_of, optional, read_yaml, texts_of
+from deployments.access.reading import Time, read_yaml
 from deployments.access.refusals import Method
 from deployments.access.rights import PolicyRights
 from deployments.security.caller import Caller
+from deployments.settings.documents import Part, Section, SectionError, Text, Texts, several
 
-_OUTCOMES: Final = ("allowed", "denied", "unauthenticated")
-_CASE: Final = (
-    *("name", "caller", "headers", "certificate", "unix", "at"),
-    *("role", "route", "model", "protocol", "expect"),
-)
-_ROLES: Final = tuple(str(role) for role in Role)
+_Id = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+_Expected = Annotated[
+    Literal["allowed", "denied", "unauthenticated"],
+    Meta(title="outcome", extra={"if_missing": "say allowed, denied, unauthenticated"}),
+]
+
+
+class _Caller(Section, frozen=True):
+    """Who asks."""
+
+    subject: Text = "somebody"
+    tenant: Text = ""
+    groups: Texts = ()
+    method: Annotated[Method, Meta(title="method")] = Method.API_KEY
+
+
+class _User(Section, frozen=True):
+    """A user of this machine."""
+
+    uid: _Id = -1
+    gid: _Id = -1
+
+
+class _Case(Section, frozen=True, kw_only=True):
+    """A case as its file has it."""
+
+    name: Text = ""
+    caller: _Caller | UnsetType = UNSET
+    headers: Any = {}
+    certificate: Text = ""
+    unix: _User | UnsetType = UNSET
+    at: Time | UnsetType = UNSET
+    role: Annotated[Role, Meta(title="role")] | UnsetType = UNSET
+    route: Text = ""
+    model: Text = ""
+    protocol: Protocol = "http"
+    expect: _Expected
+
+    def check(self) -> None:
+        """Refuse a case that asks for no one thing, and one whose caller is not known for sure."""
+        if isinstance(self.role, UnsetType) != bool(self.route):
+            raise SectionError("it asks for no one thing", "give 'role' or 'route'")
+        has_credentials = self.headers != {} or self.certificate or self.unix is not UNSET
+        if self.caller is not UNSET and has_credentials:
+            raise SectionError("it has a caller and credentials", "remove one of them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,78 +117,63 @@ def read_cases(text: str, file: str) -> tuple[Case, ...]:
         OSError: A certificate that it names cannot be read.
     """
     now_s = time.time()
-    return tuple(_case(item, now_s, Path(file).parent) for item in read_yaml(text, file).items())
-
-
-def _case(item: Item, now_s: float, folder: Path) -> Case:
-    fields = item.fields(_CASE)
-    protocol = optional(fields, "protocol", lambda each: each.choice(PROTOCOLS, "protocol"), "http")
-    asked = _asked(item, fields)
-    if "expect" not in fields:
-        raise item.error("'expect' is missing", f"say {', '.join(_OUTCOMES)}")
-    expected = fields["expect"].choice(_OUTCOMES, "outcome")
-    caller = _caller(fields["caller"]) if "caller" in fields else None
-    if caller is not None and {"headers", "certificate", "unix"} & fields.keys():
-        raise item.error("it has a caller and credentials", "remove one of them")
-    who = "nobody" if caller is None else caller.subject
-    what = fields["route" if "route" in fields else "role"].text()
-    return Case(
-        optional(fields, "name", Item.text, f"{item.path} {who}: {what} {asked.model}".strip()),
-        caller,
-        tuple(
-            (name.encode(), value.text(16_384).encode())
-            for name, value in _mapping(fields, "headers").items()
-        ),
-        _peer(fields, protocol, folder),
-        optional(fields, "at", Item.time_s, now_s),
-        asked,
-        expected,
+    whole = read_yaml(text, file)
+    given = whole.read(tuple[_Case, ...])
+    return tuple(
+        _case(whole.at(f"[{at}]"), each, now_s, Path(file).parent) for at, each in enumerate(given)
     )
 
 
-def _asked(item: Item, fields: dict[str, Item]) -> Asked:
-    if ("role" in fields) == ("route" in fields):
-        raise item.error("it asks for no one thing", "give 'role' or 'route'")
-    model = optional(fields, "model", Item.text, "")
-    if "role" in fields:
-        return Asked((Role(fields["role"].choice(_ROLES, "role")),), model)
-    asked = asked_by(fields["route"].text())
+def _case(part: Part, given: _Case, now_s: float, folder: Path) -> Case:
+    asked = _asked(part, given)
+    caller = None if isinstance(given.caller, UnsetType) else _caller(given.caller)
+    who = "nobody" if caller is None else caller.subject
+    what = given.route or given.role
+    headers = part.at("headers").parts() if given.headers != {} else {}
+    return Case(
+        given.name or f"{part.path} {who}: {what} {asked.model}".strip(),
+        caller,
+        tuple((name.encode(), _header(value).encode()) for name, value in headers.items()),
+        _peer(part, given, folder),
+        now_s if isinstance(given.at, UnsetType) else float(given.at),
+        asked,
+        given.expect,
+    )
+
+
+def _header(part: Part) -> str:
+    text: str = part.read(Annotated[str, Meta(min_length=1, max_length=16_384)])  # type: ignore[arg-type]
+    if not text.isprintable():
+        raise part.wrong("a text of printable characters")
+    return text
+
+
+def _asked(part: Part, given: _Case) -> Asked:
+    if not isinstance(given.role, UnsetType):
+        return Asked((given.role,), given.model)
+    asked = asked_by(given.route)
     if asked is None:
-        raise fields["route"].wrong(
+        raise part.at("route").wrong(
             "a path such as /v2/models/<model>/infer or an RPC such as ModelInfer",
             "or give 'role' instead",
         )
-    return Asked(asked.roles, model or asked.model)
+    return Asked(asked.roles, given.model or asked.model)
 
 
-def _caller(item: Item) -> Caller:
-    fields = item.fields(("subject", "tenant", "groups", "method"))
-    method = optional(
-        fields, "method", lambda each: each.choice(tuple(Method), "method"), Method.API_KEY
-    )
-    return Caller(
-        optional(fields, "subject", Item.text, "somebody"),
-        optional(fields, "tenant", Item.text, ""),
-        method,
-        frozenset(texts_of(fields, "groups")),
-    )
+def _caller(given: _Caller) -> Caller:
+    return Caller(given.subject, given.tenant, given.method, frozenset(several(given.groups)))
 
 
-def _peer(fields: dict[str, Item], protocol: str, folder: Path) -> Peer:
+def _peer(part: Part, given: _Case, folder: Path) -> Peer:
     der = b""
-    if "certificate" in fields:
-        file = folder / fields["certificate"].text()
+    if given.certificate:
+        file = folder / given.certificate
         try:
             der = x509.load_pem_x509_certificate(file.read_bytes()).public_bytes(Encoding.DER)
         except ValueError:
-            raise fields["certificate"].wrong("a PEM file with a certificate") from None
-    user = fields_of(fields, "unix", ("uid", "gid"))
-    uid = optional(user, "uid", Item.whole, -1)
-    return Peer(protocol, der, uid, optional(user, "gid", Item.whole, -1), bool(der))
-
-
-def _mapping(fields: dict[str, Item], key: str) -> dict[str, Item]:
-    return fields[key].mapping() if key in fields else {}
+            raise part.at("certificate").wrong("a PEM file with a certificate") from None
+    user = _User() if isinstance(given.unix, UnsetType) else given.unix
+    return Peer(given.protocol, der, user.uid, user.gid, bool(der))
 
 
 def failures_of(loaded: LoadedPolicy, cases: Iterable[Case]) -> list[Failure]:

@@ -25,8 +25,8 @@ from deployments.access.keys import (
     make_key,
 )
 from deployments.access.policy_files import LoadedPolicy, load_policy
-from deployments.access.reading import shown_text
 from deployments.access.signing_key_fetch import fetch_signing_keys
+from deployments.settings.documents import shown_text
 
 _LEAST_CHOSEN: Final = 8
 

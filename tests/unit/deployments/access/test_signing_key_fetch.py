@@ -101,6 +101,6 @@ def test_an_issuer_that_is_not_there_is_unavailable(server: _Server) -> None:
 
 def test_a_host_that_cannot_be_reached_is_named_without_what_may_be_secret() -> None:
     with pytest.raises(UnavailableError) as raised:
-        fetch_signing_keys(Issuer("i", ("a",), jwks_url="http://127.0.0.1:0/keys?secret=word"))
+        fetch_signing_keys(Issuer("i", ("a",), jwks_url="http://127.0.0.1:1/keys?secret=word"))
     assert raised.value.message.startswith("'http://127.0.0.1/keys' cannot be had: ")
     assert "word" not in raised.value.message

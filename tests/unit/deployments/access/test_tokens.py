@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.api.errors import InvalidArgumentError
-from deployments.access.policy import Issuer
+from deployments.access.policy import Claims, Issuer
 from deployments.access.refusals import Reason, RefusedError
 from deployments.access.signing_keys import SigningKeys, read_signing_keys
 from deployments.access.tokens import TokenChecker
@@ -49,10 +49,8 @@ def _forged(header: dict[str, Any], secret: bytes = b"", **claims: Any) -> bytes
 
 def test_a_token_is_its_subject_tenant_and_groups() -> None:
     checker = _checker(
-        subject_claim="email",
-        tenant_claim="org.name",
-        groups_claim="https://x.y/groups",
-        groups=frozenset(("staff",)),
+        claims=Claims("email", "org.name", "https://x.y/groups"),
+        groups=("staff",),
         subject_prefix="corp:",
     )
     claims = {"email": "a@b", "org": {"name": "vision"}, "https://x.y/groups": ["g1", "g2"]}
@@ -63,7 +61,7 @@ def test_a_token_is_its_subject_tenant_and_groups() -> None:
 
 
 def test_groups_may_be_a_text_with_spaces() -> None:
-    checker = _checker(groups_claim="scope")
+    checker = _checker(claims=Claims(groups="scope"))
     assert checker.check(SIGNER.token(scope="a b"), NOW_S).groups == {"a", "b"}
 
 
@@ -170,7 +168,7 @@ def test_an_rsa_key_checks_rsa_signatures_of_the_policy_only() -> None:
     # A set with a single key needs no id.
     assert _checker(keys).check(tokens["RS256"], NOW_S).subject == "a"
     assert _reason(tokens["PS256"], _checker(keys)) is Reason.BAD_ALGORITHM
-    assert _checker(keys, algorithms=("PS256",)).check(tokens["PS256"], NOW_S).subject == "a"
+    assert _checker(keys, algorithm=("PS256",)).check(tokens["PS256"], NOW_S).subject == "a"
 
 
 def test_an_issuer_speaks_for_itself_alone() -> None:
@@ -233,5 +231,5 @@ def test_the_digest_of_keys_is_that_of_their_set() -> None:
 
 @pytest.mark.parametrize("org", ["vision", 5, ["name"], None])
 def test_a_claim_inside_what_is_no_object_is_missing(org: object) -> None:
-    checker = _checker(groups_claim="org.name")
+    checker = _checker(claims=Claims(groups="org.name"))
     assert checker.check(SIGNER.token(org=org), NOW_S).groups == frozenset()

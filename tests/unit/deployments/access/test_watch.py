@@ -64,8 +64,8 @@ async def test_a_policy_that_is_wrong_is_logged_and_counted_once_and_the_old_goe
         for _ in range(3):
             assert not await watch.look_at_files()
     assert [each.message for each in caplog.records] == [
-        f"access policy file '{tmp_path}/policy.yaml': grants: got 5, expected a list; put '- '"
-        " before each entry; the policy of before goes on"
+        f"access policy file '{tmp_path}/policy.yaml': grants: got 5, expected a list; make it"
+        " a list; the policy of before goes on"
     ]
     assert (guard.revision, guard.counters.reloads["refused"]) == (1, 1)
     guard.identify(_shown("alice"), HTTP)

@@ -34,18 +34,30 @@ def test_the_first_rule_that_has_a_model_decides() -> None:
 @pytest.mark.parametrize(
     ("document", "where"),
     [
-        ([], "the document: got []"),
-        (_document(stor="x"), "the document: got 'stor', expected no other keys"),
+        ([], "the document: got a list, expected a mapping"),
+        (_document(stor="x"), "stor: unknown key 'stor', expected one of store, "),
         (_document(store=""), "store: got ''"),
-        (_document(captures=[]), "captures: got []"),
-        (_document(captures=[{}]), "captures[0].models: got None"),
+        (_document(captures=[]), "captures: got 0 entries"),
+        (_document(captures=[{}]), "captures[0]: 'models' is missing"),
         (_document(captures=[RULE | {"fraction": 0}]), "captures[0].fraction: got 0"),
         (_document(captures=[RULE | {"fraction": 2}]), "captures[0].fraction: got 2"),
-        (_document(captures=[RULE | {"parts": ["head"]}]), "captures[0].parts: got ['head']"),
-        (_document(captures=[RULE | {"outcomes": "bad"}]), "captures[0].outcomes: got 'bad'"),
-        (_document(captures=[RULE | {"redact": {"x": 1}}]), "captures[0].redact: got 'x'"),
+        (
+            _document(captures=[RULE | {"parts": ["head"]}]),
+            "parts[0]: unknown part 'head', exp",
+        ),
+        (
+            _document(captures=[RULE | {"outcomes": "bad"}]),
+            "outcomes: unknown outcome 'bad'",
+        ),
+        (
+            _document(captures=[RULE | {"redact": {"x": 1}}]),
+            "redact.x: unknown key 'x'",
+        ),
         (_document(captures=[RULE | {"redact": {"ids": 1}}]), "captures[0].redact.ids: got 1"),
-        (_document(limits={"tensor_bytes": True}), "limits.tensor_bytes: got True"),
+        (
+            _document(limits={"tensor_bytes": True}),
+            "limits.tensor_bytes: got true, expected",
+        ),
         (_document(rotate={"seconds": -1}), "rotate.seconds: got -1"),
     ],
 )

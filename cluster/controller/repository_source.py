@@ -372,7 +372,7 @@ class RepositorySource:
                 requirements_of, config, candidate.model_dir, version, library
             ),
             secret=self._state.secret,
-            digest=candidate.digests[version],
+            options_digest=candidate.digests[version],
             load_timeout_s=self._options.model_load_timeout_secs,
             log_level="INFO" if self._options.log_info else "WARNING",
             lanes=lane_settings(self._options),
@@ -380,7 +380,7 @@ class RepositorySource:
             cache=cache_settings(self._options.cache_config),
             resource_limits=self._resource_limits,
             scheduler_holds=self._options.scheduler_holds,
-            node=node,
+            node_resources=node,
             model_namespace=candidate.namespace,
             files=files,
             model_cache_directory=cache[0],

@@ -9,12 +9,10 @@ import hashlib
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from backends.api.model_identifier import key_of
 from backends.config.placement import read_placement
-from backends.environments.requirement_lines import Requirements
 from cluster.devices.inventory import mig_profile_of
 from cluster.placement.demand import (
     GPU_INDEX_RESOURCE,
@@ -24,10 +22,8 @@ from cluster.placement.demand import (
     read_demand,
 )
 from cluster.placement.gang import gang_of, with_bundle
-from deployments.instance.spec import InstanceSpec
-from deployments.model_files.contracts import ModelFiles
-from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
-from deployments.settings.lane_settings import LaneSettings
+from deployments.instance.spec import GenerationSpec, InstanceSpec
+from deployments.rate_limiter.arbiter import GLOBAL, Resource, ResourceDemand
 
 # A thousand instances on a core: memory is what bounds them.
 DEFAULT_CPUS_PER_INSTANCE = 0.001
@@ -41,57 +37,22 @@ _ACTOR_NAME = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class PoolRequest:
+class PoolRequest(GenerationSpec):
     """One generation of one model version, as the controller wants it.
 
     Attributes:
-        generation: Number of the load.
-        version: Version number.
-        model_dir: Local path of the model's directory.
         auto_complete: Whether the backend shall fill in the config.
         cpus_per_instance: CPU fraction an instance reserves.
-        backend_config: ``--backend-config`` settings of the model's backend.
-        runtime_env: Environment of the instances' processes, in Ray's terms.
-        requirements: What they install before they load the model; None for nothing.
-        secret: Key of the lanes' handshake.
-        digest: Digest of files and options; goes into every spec.
-        load_timeout_s: How long a load may take, warmup included; 0.0 for ever.
-        log_level: Level of the instances' logs.
-        lanes: The server's options about lanes.
         host_policies: Settings of each ``--host-policy``, by policy and setting.
-        cache: Name and settings of the response cache; None without one.
-        resource_limits: The rate limiter's resources; None while it is off.
-        scheduler_holds: Variables of the server that hold schedulers back.
-        node: Resource of the one node the instances have to be on, and how much; mostly empty.
-        model_namespace: The model's namespace; empty without one.
-        files: What the version is loaded from, which nodes fetch; None when ``model_dir`` has it.
-        model_cache_directory: Folder of the nodes' caches of such files; empty for the user's own.
-        model_cache_max_bytes: What such a cache may hold; 0 for half of what the disk has free.
+        node_resources: Resource of the one node the instances have to be on, and how much; mostly
+            empty.
         instance_count: How many instances there shall be; 0 for as many as the groups say.
     """
 
-    generation: int
-    version: int
-    model_dir: str
     auto_complete: bool = False
     cpus_per_instance: float = DEFAULT_CPUS_PER_INSTANCE
-    backend_config: Mapping[str, str] = field(default_factory=dict)
-    runtime_env: Mapping[str, Any] = field(default_factory=dict)
-    requirements: Requirements | None = None
-    secret: bytes = field(default=b"", repr=False)
-    digest: str = ""
-    load_timeout_s: float = 0.0
-    log_level: str = "INFO"
-    lanes: LaneSettings = LaneSettings()
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
-    resource_limits: tuple[Limit, ...] | None = None
-    scheduler_holds: Mapping[str, str] = field(default_factory=dict)
-    node: Mapping[str, float] = field(default_factory=dict)
-    model_namespace: str = ""
-    files: ModelFiles | None = None
-    model_cache_directory: str = ""
-    model_cache_max_bytes: int = 0
+    node_resources: Mapping[str, float] = field(default_factory=dict)
     instance_count: int = 0
 
 
@@ -204,42 +165,25 @@ def _spec(
     rules = read_placement(config)
     default = with_bundle(_default_demand(slot, request, cluster), rules, slot.kind)
     demand = read_demand(config, default)
-    demand = replace(demand, resources={**demand.resources, **request.node})
+    demand = replace(demand, resources={**demand.resources, **request.node_resources})
     key = key_of(request.model_namespace, config.name)
     return InstanceSpec(
+        **request.shared(),
         name=str(ActorName(key, request.version, index, request.generation)),
-        generation=request.generation,
         model_name=config.name,
-        version=request.version,
         index=index,
         instance_name=slot.instance_name,
         config=config,
         auto_complete=request.auto_complete,
-        model_dir=request.model_dir,
         kind=slot.kind,
         device_id=slot.device_id,
         thread_count=threads,
         num_cpus=demand.num_cpus,
         num_gpus=demand.num_gpus,
         resources=demand.resources,
-        backend_config=dict(request.backend_config),
-        runtime_env=request.runtime_env,
-        requirements=request.requirements,
-        secret=request.secret,
-        options_digest=request.digest,
-        load_timeout_s=request.load_timeout_s,
-        log_level=request.log_level,
-        lanes=request.lanes,
         group=slot.group,
         host_policy=dict(request.host_policies.get(slot.host_policy, {})),
-        cache=request.cache,
-        resource_limits=request.resource_limits,
         demand=None if request.resource_limits is None else _resource_demand(slot),
-        scheduler_holds=request.scheduler_holds,
-        model_namespace=request.model_namespace,
-        files=request.files,
-        model_cache_directory=request.model_cache_directory,
-        model_cache_max_bytes=request.model_cache_max_bytes,
         label_selector=rules.labels,
         gang=gang_of(rules, demand),
     )
@@ -290,27 +234,12 @@ def replan_pool(
         instance_count: How many instances there shall be; 0 for as many as the groups say.
     """
     request = PoolRequest(
-        generation=like.generation,
-        version=like.version,
-        model_dir=like.model_dir,
+        **like.shared(),
         cpus_per_instance=cpus_per_instance,
-        backend_config=like.backend_config,
-        runtime_env=like.runtime_env,
-        requirements=like.requirements,
-        secret=like.secret,
-        digest=like.options_digest,
-        load_timeout_s=like.load_timeout_s,
-        log_level=like.log_level,
-        lanes=like.lanes,
         host_policies=host_policies,
-        cache=like.cache,
-        resource_limits=like.resource_limits,
-        scheduler_holds=like.scheduler_holds,
-        node={name: n for name, n in like.resources.items() if name.startswith(NODE_PREFIX)},
-        model_namespace=like.model_namespace,
-        files=like.files,
-        model_cache_directory=like.model_cache_directory,
-        model_cache_max_bytes=like.model_cache_max_bytes,
+        node_resources={
+            name: n for name, n in like.resources.items() if name.startswith(NODE_PREFIX)
+        },
         instance_count=instance_count,
     )
     return plan_pool(config, request, cluster)

@@ -3,7 +3,7 @@
 """What the controller and an instance actor tell each other. Pure data, picklable."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from backends.api.evolving import evolves
@@ -71,40 +71,24 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceSpec:
-    """The recipe of one instance actor; the actor carries it, so a new controller can adopt it.
+class GenerationSpec:
+    """What all instances of one generation of a model version have in common.
 
     Attributes:
-        name: Ray actor name without namespace, unique in the cluster (``simple/1#0@3``: model,
-            version, index, generation).
-        generation: Number of the load this instance belongs to; a reload makes a new one.
-        model_name: Model.
+        generation: Number of the load; a reload makes a new one.
         version: Version number.
-        index: Position in the pool.
-        instance_name: Triton's instance name, ``<group>_<k>``.
-        config: The config; already complete unless ``auto_complete``.
-        auto_complete: Whether the backend shall fill in the config first.
         model_dir: Local path of the model's directory.
-        kind: CPU, GPU or MODEL.
-        device_id: GPU index.
-        thread_count: Threads the instance may compute with.
-        num_cpus: CPUs reserved in Ray.
-        num_gpus: GPUs reserved in Ray.
-        resources: Custom Ray resources that it asks for; see `ray_resources`.
         backend_config: ``--backend-config`` settings for the backend.
         runtime_env: Environment of the process, in Ray's terms; empty for the server's own.
         requirements: What it installs before it loads the model; None for nothing.
         secret: Key of the lanes' handshake. Never logged.
-        options_digest: Digest of everything above that, when it changes, asks for a reload.
+        options_digest: Digest of files and options that, when it changes, asks for a reload.
         load_timeout_s: How long the load may take, warmup included; 0.0 for ever.
         log_level: Level of the process's log.
         lanes: The server's options about lanes.
-        group: The instance group it belongs to.
-        host_policy: Settings of the host policy that holds for it, by name.
         cache: Name and settings of the response cache, for calls to other models; None without
             one. Never logged.
         resource_limits: The rate limiter's resources; None while it is off.
-        demand: What the instance needs of them to execute; None when nothing.
         scheduler_holds: Variables of the server that hold its scheduler back; see
             `deployments.scheduling.holds`.
         model_namespace: The model's namespace; empty without one.
@@ -112,28 +96,11 @@ class InstanceSpec:
             of a load ``model_dir`` has too, on the controller's node.
         model_cache_directory: Folder of the node's cache of such files; empty for the user's own.
         model_cache_max_bytes: What that may hold; 0 for half of what the disk would have free.
-        device: Its GPU or MIG device; None when it needs none, or Ray chooses.
-        node: Its node; None when the device says it, or Ray chooses.
-        label_selector: Labels that its node has to have, in Ray's syntax.
-        gang: What it reserves in a placement group; None for what its process alone takes.
-        release: The release of Manta that its process runs; empty of one before releases were told.
     """
 
-    name: str
     generation: int
-    model_name: str
     version: int
-    index: int
-    instance_name: str
-    config: ModelConfig
-    auto_complete: bool
     model_dir: str
-    kind: str = "CPU"
-    device_id: int = 0
-    thread_count: int = 1
-    num_cpus: float = 0.0
-    num_gpus: float = 0.0
-    resources: Mapping[str, float] = field(default_factory=dict)
     backend_config: Mapping[str, str] = field(default_factory=dict)
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     requirements: Requirements | None = None
@@ -142,16 +109,63 @@ class InstanceSpec:
     load_timeout_s: float = 0.0
     log_level: str = "INFO"
     lanes: LaneSettings = LaneSettings()
-    group: InstanceGroup = InstanceGroup()
-    host_policy: Mapping[str, str] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
-    demand: ResourceDemand | None = None
     scheduler_holds: Mapping[str, str] = field(default_factory=dict)
     model_namespace: str = ""
     files: ModelFiles | None = None
     model_cache_directory: str = ""
     model_cache_max_bytes: int = 0
+
+    def shared(self) -> dict[str, Any]:
+        """Return what the generation's instances have in common, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(GenerationSpec)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceSpec(GenerationSpec):
+    """The recipe of one instance actor; the actor carries it, so a new controller can adopt it.
+
+    Attributes:
+        name: Ray actor name without namespace, unique in the cluster (``simple/1#0@3``: model,
+            version, index, generation).
+        model_name: Model.
+        index: Position in the pool.
+        instance_name: Triton's instance name, ``<group>_<k>``.
+        config: The config; already complete unless ``auto_complete``.
+        auto_complete: Whether the backend shall fill in the config first.
+        kind: CPU, GPU or MODEL.
+        device_id: GPU index.
+        thread_count: Threads the instance may compute with.
+        num_cpus: CPUs reserved in Ray.
+        num_gpus: GPUs reserved in Ray.
+        resources: Custom Ray resources that it asks for; see `ray_resources`.
+        group: The instance group it belongs to.
+        host_policy: Settings of the host policy that holds for it, by name.
+        demand: What the instance needs of the rate limiter's resources to execute; None when
+            nothing.
+        device: Its GPU or MIG device; None when it needs none, or Ray chooses.
+        node: Its node; None when the device says it, or Ray chooses.
+        label_selector: Labels that its node has to have, in Ray's syntax.
+        gang: What it reserves in a placement group; None for what its process alone takes.
+        release: The release of Manta that its process runs; empty of one before releases were told.
+    """
+
+    name: str
+    model_name: str
+    index: int
+    instance_name: str
+    config: ModelConfig
+    auto_complete: bool
+    kind: str = "CPU"
+    device_id: int = 0
+    thread_count: int = 1
+    num_cpus: float = 0.0
+    num_gpus: float = 0.0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    group: InstanceGroup = InstanceGroup()
+    host_policy: Mapping[str, str] = field(default_factory=dict)
+    demand: ResourceDemand | None = None
     device: DeviceAssignment | None = None
     node: NodeAssignment | None = None
     label_selector: Mapping[str, str] = field(default_factory=dict)

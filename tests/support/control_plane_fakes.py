@@ -206,7 +206,7 @@ class World:
             generation,
             version,
             candidate.model_dir,
-            auto_complete,
+            auto_complete=auto_complete,
             model_namespace=candidate.namespace,
             instance_count=self.counts.of(candidate.key, version, config),
         )
@@ -382,4 +382,15 @@ def _spec(name: str) -> InstanceSpec:
     version, index = (place.version, place.index) if place else (1, 0)
     group = InstanceGroup("g", "KIND_CPU", 1)
     config = ModelConfig("m")
-    return InstanceSpec(name, 9, "m", version, index, "g_0", config, False, "/r/m", group=group)
+    return InstanceSpec(
+        9,
+        version,
+        "/r/m",
+        name=name,
+        model_name="m",
+        index=index,
+        instance_name="g_0",
+        config=config,
+        auto_complete=False,
+        group=group,
+    )

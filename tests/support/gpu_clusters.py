@@ -54,7 +54,9 @@ def specs_of(
 ) -> tuple[InstanceSpec, ...]:
     """Return the instances of a model with one group."""
     config = ModelConfig(name, instance_group=(group,), parameters=dict(parameters or {}))
-    request = PoolRequest(generation=1, version=1, model_dir="/m", digest=f"digest of {name}")
+    request = PoolRequest(
+        generation=1, version=1, model_dir="/m", options_digest=f"digest of {name}"
+    )
     return plan_pool(config, request, there)
 
 

@@ -89,7 +89,9 @@ def config(size: Size, model: int, parameters: Mapping[str, str] = AUTOSCALING) 
 
 
 def request(version: int = 1) -> PoolRequest:
-    return PoolRequest(generation=1, version=version, model_dir="/models/m/1", digest="d" * 64)
+    return PoolRequest(
+        generation=1, version=version, model_dir="/models/m/1", options_digest="d" * 64
+    )
 
 
 def mig_parts(node: int, index: int) -> tuple[MigDevice, ...]:

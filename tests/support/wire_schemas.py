@@ -85,6 +85,7 @@ OWN: Final = frozenset(
         "RoutingTable",
         "_Member",
         "ExecutionTimes",
+        "GenerationSpec",
     }
 )
 

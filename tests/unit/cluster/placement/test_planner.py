@@ -26,7 +26,7 @@ from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDe
 from deployments.settings.lane_settings import LaneSettings
 from tests.support.examples import examples
 
-REQUEST = PoolRequest(generation=3, version=1, model_dir="/r/m", secret=b"s", digest="d")
+REQUEST = PoolRequest(generation=3, version=1, model_dir="/r/m", secret=b"s", options_digest="d")
 LAPTOP = ClusterResources((NodeResources("a", {"CPU": 8}, {"CPU": 8}),))
 GPU_NODE = ClusterResources((NodeResources("a", {"CPU": 8, "GPU": 2}, {}),))
 LABELLED = ClusterResources((NodeResources("a", {"CPU": 8, "GPU": 2, "gpu_0": 1, "gpu_1": 1}, {}),))

@@ -36,7 +36,17 @@ def _process(monkeypatch):
 
 def spec() -> InstanceSpec:
     config = parse_pbtxt(ONE_SIDED, "m/config.pbtxt")
-    return InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", config, False, "/nowhere/m")
+    return InstanceSpec(
+        1,
+        1,
+        "/nowhere/m",
+        name="m/1#0@1",
+        model_name="m",
+        index=0,
+        instance_name="m_0_0",
+        config=config,
+        auto_complete=False,
+    )
 
 
 async def failure_of(actor: ModelInstanceActor) -> TritonError:

@@ -83,15 +83,15 @@ def files_in(folder: Path) -> ModelFiles:
 
 def spec(files: ModelFiles, model_dir: str, root: Path) -> InstanceSpec:
     return InstanceSpec(
-        "m/1#0@1",
-        1,
-        "m",
-        1,
-        0,
-        "m_0",
-        ModelConfig("m"),
-        False,
-        model_dir,
+        generation=1,
+        version=1,
+        model_dir=model_dir,
+        name="m/1#0@1",
+        model_name="m",
+        index=0,
+        instance_name="m_0",
+        config=ModelConfig("m"),
+        auto_complete=False,
         files=files,
         model_cache_directory=str(root),
     )

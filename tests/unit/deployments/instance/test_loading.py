@@ -31,7 +31,15 @@ def _environment(monkeypatch):
 def spec(text: str = TENSORS, **fields: object) -> InstanceSpec:
     config = parse_pbtxt(f'name: "m" backend: "identity" {text}', "m/config.pbtxt")
     defaults = {"config": config, "model_dir": "/nowhere/m", "auto_complete": False}
-    return InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", **(defaults | fields))
+    return InstanceSpec(
+        generation=1,
+        version=1,
+        name="m/1#0@1",
+        model_name="m",
+        index=0,
+        instance_name="m_0_0",
+        **(defaults | fields),
+    )
 
 
 def test_the_backend_of_the_config_is_loaded():
@@ -74,7 +82,17 @@ def test_a_host_policy_that_the_system_refuses_fails_the_load():
 
 def test_an_unknown_backend_is_refused():
     config = parse_pbtxt(f'name: "m" backend: "nonsense" {TENSORS}', "m/config.pbtxt")
-    unknown = InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", config, False, "/nowhere/m")
+    unknown = InstanceSpec(
+        1,
+        1,
+        "/nowhere/m",
+        name="m/1#0@1",
+        model_name="m",
+        index=0,
+        instance_name="m_0_0",
+        config=config,
+        auto_complete=False,
+    )
     with pytest.raises(InvalidArgumentError, match="unable to find backend library"):
         load_instance(unknown)
 
@@ -83,7 +101,18 @@ def test_a_framework_that_is_missing_names_its_extra(monkeypatch):
     for name in ("tensorrt", "tensorrt_lean"):
         monkeypatch.setitem(sys.modules, name, None)
     config = parse_pbtxt(f'name: "m" platform: "tensorrt_plan" {TENSORS}', "m/config.pbtxt")
-    plan = InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", config, False, "/nowhere/m", kind="GPU")
+    plan = InstanceSpec(
+        1,
+        1,
+        "/nowhere/m",
+        name="m/1#0@1",
+        model_name="m",
+        index=0,
+        instance_name="m_0_0",
+        config=config,
+        auto_complete=False,
+        kind="GPU",
+    )
     with pytest.raises(InvalidArgumentError) as raised:
         load_instance(plan)
     assert raised.value.message.endswith("pip install manta-serve[tensorrt]")

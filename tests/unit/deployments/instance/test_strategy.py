@@ -10,7 +10,17 @@ from backends.api.model_config import ModelConfig
 from deployments.instance.actor import _strategy
 from deployments.instance.spec import DeviceAssignment, InstanceSpec, NodeAssignment
 
-SPEC = InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", ModelConfig("m"), False, "/m")
+SPEC = InstanceSpec(
+    1,
+    1,
+    "/m",
+    name="m/1#0@1",
+    model_name="m",
+    index=0,
+    instance_name="m_0_0",
+    config=ModelConfig("m"),
+    auto_complete=False,
+)
 
 
 def test_an_instance_without_a_device_is_placed_by_ray() -> None:

@@ -208,7 +208,7 @@ class Rollouts:
 
     def _told(self, key: str, state: State) -> dict[str, Any]:
         told = status_json(status_of(state))
-        rows: list[dict[str, Any]] = [*told.pop("arms")]  # type: ignore[misc]
+        rows: list[dict[str, Any]] = [*told.pop("arms")]
         shadow = state.rollout.shadow
         if shadow is not None:
             rows.append({"name": "shadow", "version": shadow.version, "weight": 0})

@@ -15,6 +15,7 @@ from ray.exceptions import RayError
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.request import ParameterValue
 from cluster.actors.calls import call, cause_of
+from cluster.threads import GCS
 from deployments.contracts.control import RolloutAction
 from deployments.contracts.routing_table import PollAnswer, RoutingTable
 from deployments.instance.spec import NAMESPACE
@@ -53,7 +54,7 @@ class ControllerClient:
     def __init__(self, find: Callable[[], Any] | None = None) -> None:
         self._find = find or _find_controller
         self._handle: Any = None
-        self._lookup: asyncio.Task[Any] | None = None
+        self._lookup: asyncio.Future[Any] | None = None
         self._router_id = secrets.token_hex(8)
 
     async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
@@ -234,7 +235,7 @@ class ControllerClient:
         if self._handle is None:
             # Looked up on a thread: the call blocks while the GCS is away. All who wait share it.
             if self._lookup is None:
-                self._lookup = asyncio.ensure_future(asyncio.to_thread(self._find))
+                self._lookup = GCS.run(self._find)
             lookup = self._lookup
             try:
                 self._handle = await asyncio.shield(lookup)

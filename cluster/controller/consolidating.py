@@ -12,6 +12,7 @@ from cluster.models.lifecycle import ModelLifecycle
 from cluster.placement.consolidation import ConsolidationState, Resident, decide
 from cluster.placement.demand import ClusterResources
 from cluster.placement.labels import unmet
+from cluster.threads import COMPUTING
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Consolidation:
         removable = tuple(self._removable(cluster))
         before = self._state.emptied
         # With thousands of instances it takes longer than the loop may stand still.
-        self._state = state = await asyncio.to_thread(
+        self._state = state = await COMPUTING.run(
             decide, self._state, cluster, residents, removable, now_s, self._after_s
         )
         if state.emptied != before:

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a controller needs of the Ray cluster it runs in, and nothing else of it."""
 
-import asyncio
 import logging
 import os
 import threading
@@ -43,6 +42,7 @@ from cluster.placement.node_devices import NodeDevices
 from cluster.placement.node_requests import NodeRequest
 from cluster.placement.nodes import read_cluster, read_devices, read_draining
 from cluster.repository.agents.contracts import Action
+from cluster.threads import GCS, NODES
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import ModelFiles
@@ -211,15 +211,15 @@ class RayControllerHost:
 
     async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
         """See `ControllerHost`."""
-        await asyncio.to_thread(end_unused_actors, in_use, draining)
+        await GCS.run(end_unused_actors, in_use, draining)
 
     async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
         """See `ControllerHost`."""
-        await asyncio.to_thread(self._requested.become, requests)
+        await GCS.run(self._requested.become, requests)
 
     async def prestart(self, counts: Mapping[str, int], keep_s: int) -> Mapping[str, int]:
         """See `ControllerHost`."""
-        return await asyncio.to_thread(prestart_workers, counts, keep_s)
+        return await NODES.run(prestart_workers, counts, keep_s)
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""
@@ -251,15 +251,15 @@ class RayControllerHost:
 
     async def end_arbiters(self) -> None:
         """See `ControllerHost`."""
-        await asyncio.to_thread(end_arbiters)
+        await GCS.run(end_arbiters)
 
     async def offer_files(self, settings: NodeFilesSettings, location: str) -> None:
         """See `ControllerHost`."""
-        await asyncio.to_thread(offer_files, settings, location)
+        await NODES.run(offer_files, settings, location)
 
     async def withdraw_files(self, all_but: Collection[str]) -> None:
         """See `ControllerHost`."""
-        await asyncio.to_thread(withdraw_files, all_but)
+        await NODES.run(withdraw_files, all_but)
 
     def tell_agents(self, key: str, action: Action) -> None:
         """See `ControllerHost`."""
@@ -284,11 +284,11 @@ class RayControllerHost:
 
     async def stop_prefetch(self, node_ids: Collection[str]) -> None:
         """See `ControllerHost`."""
-        await asyncio.to_thread(stop_prefetch, node_ids)
+        await GCS.run(stop_prefetch, node_ids)
 
     async def end_node_files(self) -> None:
         """See `ControllerHost`."""
-        await asyncio.to_thread(end_node_files)
+        await GCS.run(end_node_files)
 
     def end_process(self) -> None:
         """See `ControllerHost`."""

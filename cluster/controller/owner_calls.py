@@ -21,6 +21,7 @@ from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.renewal import RenewalPhase
 from cluster.options.parsing import ServerOptions
 from cluster.release import own_release
+from cluster.threads import FILES
 from deployments.contracts.protocols import told
 from deployments.supervision.supervisor import Supervisor
 
@@ -61,12 +62,12 @@ class OwnerCalls:
 
     async def release(self) -> dict[str, Any]:
         """Return the release that this process runs, and the contracts it speaks."""
-        own = await asyncio.to_thread(own_release)
+        own = await FILES.run(own_release)
         return {"release": str(own), "protocols": dict(told())}
 
     async def hand_over(self) -> None:
         """Have all that a successor has to know written; what comes next is this process's end."""
-        own = await asyncio.to_thread(own_release)
+        own = await FILES.run(own_release)
         left = Handover(str(own), self._options, self._lifeline.owner, told())
         await self._state.leave(left.encoded())
 
@@ -76,7 +77,7 @@ class OwnerCalls:
         ``phase`` is one of `RenewalPhase`; ``instances`` counts the live ones by release, those
         that finish their last requests included.
         """
-        own, renewal = str(await asyncio.to_thread(own_release)), self._lifecycle.renewal
+        own, renewal = str(await FILES.run(own_release)), self._lifecycle.renewal
         is_booting = not self._boot_task.done()
         return {
             "release": own,
@@ -101,5 +102,5 @@ class OwnerCalls:
     async def _renew(self) -> None:
         # A load settles what has changed; its instances are of this release.
         await asyncio.wait({self._boot_task})
-        own = await asyncio.to_thread(own_release)
+        own = await FILES.run(own_release)
         await self._lifecycle.renewal.run(str(own))

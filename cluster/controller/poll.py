@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Final, Protocol
 
 from backends.api.errors import TritonError
+from backends.api.model_identifier import shown
 from cluster.controller.repository_watch import RepositoryWatch
 from cluster.models.lifecycle import ModelLifecycle
 
@@ -16,6 +17,9 @@ _log = logging.getLogger(__name__)
 
 # Part of the period that it is made shorter by, at most: who waits for a poll waits a period.
 _JITTER: Final = 0.1
+# How long what is gone waits for what is new, so that an ensemble is rid of a part before it goes.
+_PATIENCE_S: Final = 10.0
+_MOST_SHOWN: Final = 10
 
 
 class NamesSource(Protocol):
@@ -71,7 +75,8 @@ async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:
     Models in stores are read only where the listing tells that they have changed. Those of a
     repository that cannot be listed stay as they are.
 
-    What cannot be listed, loaded or unloaded is logged and tried again by the next poll.
+    What cannot be listed, loaded or unloaded is logged and tried again by the next poll. A load
+    that takes long goes on, and is none of the next poll's concern.
     """
     try:
         names, duplicates = await source.list_names()
@@ -83,6 +88,10 @@ async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:
     # Before the loads: whoever asks for the index meanwhile has the repositories listed anew.
     gone = watch.gone(n for n, r in records if n not in wanted and r.versions)
     kept = source.unchanged(wanted) | watch.away(wanted)
-    await lifecycle.load_all(sorted(wanted - kept), is_poll=True)
+    loads = lifecycle.begin_all(sorted(wanted - kept))
+    if not (await asyncio.wait({loads}, timeout=_PATIENCE_S))[0]:
+        names = sorted(lifecycle.loading_names)
+        text = "%d models load for longer than %g s, and others are followed meanwhile: %s"
+        _log.warning(text, len(names), _PATIENCE_S, ", ".join(map(shown, names[:_MOST_SHOWN])))
     watch.forget(duplicates)
     await lifecycle.unload_all(gone)

@@ -18,6 +18,7 @@ from cluster.controller.host import ControllerHost
 from cluster.instances.placer import Waiting
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.placement.preemption import Devices, Occupant, priority_of, to_displace
+from cluster.threads import COMPUTING
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceSpec
@@ -104,7 +105,7 @@ class Preemption:
                 continue
             given = Devices(dict(devices.leases), devices.admission(spec))
             # With thousands of instances it takes longer than the loop may stand still.
-            leaving = await asyncio.to_thread(to_displace, spec, cluster, occupants, given)
+            leaving = await COMPUTING.run(to_displace, spec, cluster, occupants, given)
             if leaving and self._displace(claim, [e for e in idle if _name_of(e) in leaving]):
                 # What is free is another now.
                 return

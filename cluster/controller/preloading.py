@@ -8,6 +8,7 @@ from typing import Final
 
 from backends.registry import backend_name
 from cluster.fork_server.asking import ask_to_import
+from cluster.threads import FILES
 from deployments.instance.spec import InstanceDescription
 
 # By backend; what takes long to import. OpenVINO and TensorFlow run threads once they are imported,
@@ -28,7 +29,7 @@ class Preloading:
     def __init__(self, ask: Callable[[Sequence[str]], bool] = ask_to_import) -> None:
         self._ask = ask
         self._asked: set[str] = set()
-        self._tasks: set[asyncio.Task[bool]] = set()
+        self._tasks: set[asyncio.Future[bool]] = set()
 
     def loaded(self, description: InstanceDescription) -> None:
         """Note an instance that has loaded its model."""
@@ -39,6 +40,6 @@ class Preloading:
         backend = backend_name(spec.config.backend, spec.config.platform)
         if backend in FRAMEWORKS and backend not in self._asked:
             self._asked.add(backend)
-            task = asyncio.ensure_future(asyncio.to_thread(self._ask, FRAMEWORKS[backend]))
+            task = FILES.run(self._ask, FRAMEWORKS[backend])
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from backends.api.errors import InternalError, TritonError
+from backends.api.errors import InternalError, NotFoundError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of, shown
 from backends.config.normalisation import normalise, without_groups
@@ -25,6 +25,7 @@ from backends.lookup import PYTHON_RUNTIME
 from cluster.autoscaling.counts import InstanceCounts
 from cluster.controller.backend_options import BackendOptions
 from cluster.controller.durable_state import DurableState
+from cluster.controller.repository_threads import RepositoryThreads
 from cluster.controller.repository_watch import RepositoryWatch
 from cluster.controller.shared_files import SharedFiles
 from cluster.controller.stored_environments import stored_runtime_env_of
@@ -44,11 +45,14 @@ from cluster.repository.contents import RepositoryModel, RepositoryScan, require
 from cluster.repository.remote import open_filesystem
 from cluster.repository.repository import ModelRepository
 from cluster.repository.skeletons import Skeletons
+from cluster.threads import AGENTS, FILES
 from deployments.instance.spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
 
 _LOOK_SHARED_S: Final = 1.0
+# Why a model cannot be read that may be read later: not for what its files say.
+_MAY_PASS: Final = (InternalError, NotFoundError, UnavailableError)
 
 
 def _tell_nobody(_key: str, _action: Action) -> None:
@@ -95,7 +99,7 @@ class RepositorySource:
         self._skeletons = Skeletons()
         self._tell_agents = tell_agents
         self._prepared = PreparedModels(_agents_folder(state.secret))
-        self._opened: ModelRepository | None = None
+        self._opened: RepositoryThreads | None = None
         self.watch = RepositoryWatch(changed=changed)
         self._scan: RepositoryScan | None = None
         self._scan_s = 0.0
@@ -106,15 +110,19 @@ class RepositorySource:
             _log.error("the model repositories cannot be opened: %s", error.message)
 
     @property
-    def _repository(self) -> ModelRepository:
-        """The repositories.
+    def _threads(self) -> RepositoryThreads:
+        """The threads that look at the repositories.
 
         Raises:
             TritonError: One cannot be opened: of an unknown kind, or its credentials are missing.
         """
         return self._opened or self._open()
 
-    def _open(self) -> ModelRepository:
+    @property
+    def _repository(self) -> ModelRepository:
+        return self._threads.repository
+
+    def _open(self) -> RepositoryThreads:
         options = self._options
         try:
             repository = ModelRepository(
@@ -133,8 +141,8 @@ class RepositorySource:
             text = f"a model repository cannot be opened: {type(error).__name__}: {error}"
             raise InternalError(text) from error
         self.watch.follow(repository.paths)
-        self._opened = repository
-        return repository
+        opened = self._opened = RepositoryThreads(repository, self.watch)
+        return opened
 
     @property
     def cpus_per_instance(self) -> float:
@@ -159,9 +167,9 @@ class RepositorySource:
             InternalError: No repository can be listed.
         """
         now_s = asyncio.get_running_loop().time()
-        scan = self._scan
-        if scan is None or now_s >= self._scan_s + max_age_s or not self._repository.has_stores:
-            scan = self._scan = await asyncio.to_thread(self._repository.scan)
+        scan, has_stores = self._scan, bool(self._repository.listings.stores)
+        if scan is None or now_s >= self._scan_s + max_age_s or not has_stores:
+            scan = self._scan = await self._threads.scan()
             self._scan_s = asyncio.get_running_loop().time()
             self.watch.saw(scan)
         require_listed(scan)
@@ -171,7 +179,8 @@ class RepositorySource:
         """Return keys by name; see `cluster.models.contracts.ModelSource.keys_of`."""
         if not self._options.model_namespacing:
             return (name,)
-        return await asyncio.to_thread(self._repository.keys_of, name)
+        await self._threads.hear()
+        return await self._threads.run("", self._repository.keys_of, name)
 
     async def keys_named(self, name: str) -> tuple[str, ...]:
         """Return the keys that a request to load a model means; never none.
@@ -219,11 +228,9 @@ class RepositorySource:
     async def read(self, name: str, override: Override, kept: Override) -> Candidate:
         """Read a model; see `cluster.models.contracts.ModelSource.read`."""
         await self.look_at_cluster()
-        reading = asyncio.ensure_future(
-            asyncio.to_thread(self._read_candidate, name, override, kept)
-        )
+        reading = await self._threads.begin_read(name, self._read_candidate, name, override, kept)
         try:
-            return await asyncio.shield(reading)
+            candidate = await asyncio.shield(reading)
         except asyncio.CancelledError:
             # The thread goes on; what it comes to is nobody's any more.
             reading.add_done_callback(self._drop)
@@ -231,11 +238,14 @@ class RepositorySource:
         except TritonError as error:
             cause = error.__cause__
             if isinstance(cause, TritonError):
+                self.watch.note_unread(name, may_pass=isinstance(cause, _MAY_PASS))
                 _log.error("Poll failed for model directory '%s': %s", shown(name), cause.message)
                 # Clients match on the text; the cause is in the log and the model's state.
                 text = f"failed to load '{name_of(name)}', failed to poll from model repository"
                 raise InternalError(text) from cause
             raise
+        self.watch.note_unread(name, may_pass=False)
+        return candidate
 
     async def peek(self, name: str) -> Candidate:
         """Read a model in a store as its first load would; there is nothing to release.
@@ -248,7 +258,7 @@ class RepositorySource:
             return self._candidate(*self._read(name, NO_OVERRIDE, NO_OVERRIDE))
 
         await self.look_at_cluster()
-        return await asyncio.to_thread(peek)
+        return await asyncio.shield(await self._threads.begin_read(name, peek))
 
     def _drop(self, reading: asyncio.Future[Candidate]) -> None:
         if reading.cancelled() or reading.exception() is not None:
@@ -355,8 +365,9 @@ class RepositorySource:
         if candidate.files is not None:
             files = candidate.files[version]
         cache = (self._options.model_cache_directory, self._options.model_cache_max_bytes)
-        library = await asyncio.to_thread(
-            self._backends.python_library, config, candidate.model_dir, (version,)
+        key, threads = candidate.key, self._threads
+        library = await threads.run(
+            key, self._backends.python_library, config, candidate.model_dir, (version,)
         )
         request = PoolRequest(
             generation=generation,
@@ -365,11 +376,11 @@ class RepositorySource:
             auto_complete=auto_complete,
             cpus_per_instance=self.cpus_per_instance,
             backend_config=self._backends.settings(config, library),
-            runtime_env=await asyncio.to_thread(
-                stored_runtime_env_of, config, candidate.model_dir, library, files, cache
+            runtime_env=await threads.run(
+                key, stored_runtime_env_of, config, candidate.model_dir, library, files, cache
             ),
-            requirements=await asyncio.to_thread(
-                requirements_of, config, candidate.model_dir, version, library
+            requirements=await threads.run(
+                key, requirements_of, config, candidate.model_dir, version, library
             ),
             secret=self._state.secret,
             options_digest=candidate.digests[version],
@@ -401,13 +412,11 @@ class RepositorySource:
 
         Of files that repository agents have made, the last user of them does.
         """
-        was_last = [
-            await asyncio.to_thread(self._prepared.release, files) for files in candidate.prepared
-        ]
+        was_last = [await AGENTS.run(self._prepared.release, files) for files in candidate.prepared]
         if all(was_last):
             await self.files.remove(candidate)
         if candidate.files is not None:
-            await asyncio.to_thread(self._skeletons.release, candidate.model_dir)
+            await FILES.run(self._skeletons.release, candidate.model_dir)
 
     def unchanged(self, names: Iterable[str]) -> frozenset[str]:
         """Return those models that are as they were when they were last read.
@@ -421,12 +430,12 @@ class RepositorySource:
     async def loaded(self, candidate: Candidate) -> None:
         """Tell repository agents; see `cluster.models.contracts.ModelSource.loaded`."""
         for files in candidate.prepared:
-            await asyncio.to_thread(self._prepared.loaded, files)
+            await AGENTS.run(self._prepared.loaded, files)
 
     async def unloading(self, candidate: Candidate) -> None:
         """Tell repository agents; see `cluster.models.contracts.ModelSource.unloading`."""
         for files in candidate.prepared:
-            await asyncio.to_thread(self._prepared.unloading, files)
+            await AGENTS.run(self._prepared.unloading, files)
 
     async def adopt_files(self, directories: Collection[str]) -> None:
         """Keep what repository agents have made for instances of an earlier controller.
@@ -434,7 +443,7 @@ class RepositorySource:
         Args:
             directories: From which the live instances were loaded.
         """
-        await asyncio.to_thread(self._prepared.adopt, directories)
+        await AGENTS.run(self._prepared.adopt, directories)
 
 
 def _agents_folder(secret: bytes) -> Path:

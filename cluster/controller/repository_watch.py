@@ -26,6 +26,7 @@ class RepositoryWatch:
     Attributes:
         errors: By repository that cannot be listed: why.
         is_complete: Whether the models of each repository are known, if only from earlier.
+        unread: Models that could not be read when they were last tried, and may be later.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class RepositoryWatch:
         self._read: dict[str, tuple[bytes, tuple[int, ...]]] = {}
         # By model that was ever listed: its repository, at last.
         self._homes: dict[str, str] = {}
+        self.unread: set[str] = set()
         # By repository: the identity of its directory when it had models.
         self._identities: dict[str, str] = {}
         # By repository that was listed without a model: the identity of its directory.
@@ -82,6 +84,14 @@ class RepositoryWatch:
     def note_read(self, name: str, digest: bytes, gpu_ids: tuple[int, ...]) -> None:
         """Note that a model in a store was read as it was with a digest, for these GPUs."""
         self._read[name] = (digest, gpu_ids)
+
+    def note_unread(self, name: str, *, may_pass: bool) -> None:
+        """Note what came of reading a model; ``may_pass``: nothing, for a reason that may pass."""
+        (self.unread.add if may_pass else self.unread.discard)(name)
+
+    def home_of(self, name: str) -> str:
+        """Return the repository that a model was in at last; empty where no listing has told."""
+        return self._homes.get(name, "")
 
     def forget(self, names: Iterable[str]) -> None:
         """Have models read again though nothing has changed."""

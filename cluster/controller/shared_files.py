@@ -19,6 +19,7 @@ from cluster.models.contracts import Candidate
 from cluster.options.lanes import lane_settings
 from cluster.options.parsing import ServerOptions
 from cluster.placement.demand import SMALLEST_FRACTION, ClusterResources
+from cluster.threads import FILES
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.loaded import is_of_load, list_folder, location_of
@@ -104,7 +105,7 @@ class SharedFiles:
             return
         folder = candidate.model_dir
         self._shared.pop(folder, None)
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        await FILES.run(shutil.rmtree, folder, ignore_errors=True)
         if self._locations.pop(folder, None) is not None:
             await self._host.withdraw_files(tuple(self._locations.values()))
 
@@ -117,7 +118,7 @@ class SharedFiles:
 
     async def _share(self, location: str, *, is_offered: bool) -> ModelFiles | None:
         try:
-            files = await asyncio.to_thread(list_folder, location)
+            files = await FILES.run(list_folder, location)
         except OSError as error:
             raise InternalError(f"the files of a load cannot be read: {error}") from error
         if is_offered:

@@ -18,6 +18,7 @@ from ray.experimental.internal_kv import (
 )
 
 from cluster.actors.file_registry import STORE_NAMESPACE
+from cluster.threads import GCS
 from deployments.supervision.supervisor import Supervisor
 
 # Makes the bytes to write when they are written; a deletion in its place is None.
@@ -48,31 +49,27 @@ class GcsStore:
 
     async def get(self, key: bytes) -> bytes | None:
         """See `Store`."""
-        value: Any = await asyncio.to_thread(_internal_kv_get, key, namespace=STORE_NAMESPACE)
+        value: Any = await GCS.run(_internal_kv_get, key, namespace=STORE_NAMESPACE)
         return None if value is None else bytes(value)
 
     async def keys(self, prefix: bytes) -> Sequence[bytes]:
         """See `Store`."""
-        found: Sequence[bytes] = await asyncio.to_thread(
-            _internal_kv_list, prefix, namespace=STORE_NAMESPACE
-        )
+        found: Sequence[bytes] = await GCS.run(_internal_kv_list, prefix, namespace=STORE_NAMESPACE)
         return found
 
     async def create(self, key: bytes, value: bytes) -> bool:
         """See `Store`."""
-        await asyncio.to_thread(
-            _internal_kv_put, key, value, overwrite=False, namespace=STORE_NAMESPACE
-        )
+        await GCS.run(_internal_kv_put, key, value, overwrite=False, namespace=STORE_NAMESPACE)
         # Not by what the call says: one made twice, over a restart of the GCS, found its own value.
         return await self.get(key) == value
 
     async def put(self, key: bytes, content: Content) -> None:
         """See `Store`."""
-        await asyncio.to_thread(_put, key, content)
+        await GCS.run(_put, key, content)
 
     async def delete(self, key: bytes) -> None:
         """See `Store`."""
-        await asyncio.to_thread(_internal_kv_del, key, namespace=STORE_NAMESPACE)
+        await GCS.run(_internal_kv_del, key, namespace=STORE_NAMESPACE)
 
 
 def _put(key: bytes, content: Content) -> None:

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instance actors on Ray."""
 
-import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +25,7 @@ from cluster.instances.reachability import Knock, knock
 from cluster.placement.demand import ClusterResources
 from cluster.placement.nodes import read_cluster
 from cluster.release import own_release
+from cluster.threads import GCS
 from deployments.instance.actor import create_instance_actor
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 
@@ -44,7 +44,7 @@ class ActorHost:
     async def create(self, spec: InstanceSpec) -> _Instance:
         """Create a named, detached actor; see `InstanceHost.create`."""
         try:
-            return _Instance(await asyncio.to_thread(_create, spec), spec.title)
+            return _Instance(await GCS.run(_create, spec), spec.title)
         except RayError as error:
             raise _lost(error) from error
 
@@ -63,7 +63,7 @@ class ActorHost:
     async def look_up(self, name: str) -> _Instance | None:
         """Look an actor up; see `InstanceHost.look_up`."""
         try:
-            actor = await asyncio.to_thread(ray.get_actor, name, namespace=NAMESPACE)
+            actor = await GCS.run(ray.get_actor, name, namespace=NAMESPACE)
         except ValueError:
             return None
         return _Instance(actor, name.partition("@")[0])
@@ -71,7 +71,7 @@ class ActorHost:
     async def restarts(self, handle: _Instance) -> int:
         """Ask the GCS; see `InstanceHost.restarts`."""
         try:
-            return await asyncio.to_thread(restart_count, handle.actor)
+            return await GCS.run(restart_count, handle.actor)
         except RayError as error:
             raise _lost(error) from error
 
@@ -82,23 +82,23 @@ class ActorHost:
         ``kill_worker_timeout_milliseconds``, 5 s: so a stopped process ends too. Its name is free
         at once.
         """
-        await asyncio.to_thread(kill_actor, handle.actor)
+        await GCS.run(kill_actor, handle.actor)
 
     async def release(self, spec: InstanceSpec) -> None:
         """Remove a placement group; see `InstanceHost.release`."""
         if spec.gang is not None:
             try:
-                await asyncio.to_thread(remove_group, spec.name)
+                await GCS.run(remove_group, spec.name)
             except RayError as error:
                 raise _lost(error) from error
 
     async def release_all_but(self, names: Collection[str]) -> None:
         """Remove placement groups; see `InstanceHost.release_all_but`."""
-        await asyncio.to_thread(remove_groups, names)
+        await GCS.run(remove_groups, names)
 
     async def names(self) -> list[str]:
         """Return the names of all actors in the namespace."""
-        return await asyncio.to_thread(actor_names)
+        return await GCS.run(actor_names)
 
     async def resources(self) -> ClusterResources:
         """Ask Ray for its nodes."""

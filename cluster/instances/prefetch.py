@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks the processes that fetch files of models for some before any instance does."""
 
-import asyncio
 import contextlib
 from collections.abc import Collection
 from typing import Any
@@ -13,6 +12,7 @@ from ray.exceptions import RayError
 from backends.api.errors import UnavailableError
 from cluster.actors.calls import call, cause_of
 from cluster.instances.node_files import NAME_PREFIX, NodeFilesSettings, start_node_files
+from cluster.threads import GCS, NODES
 from deployments.instance.spec import NAMESPACE
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.prefetch import CacheView, Prefetched
@@ -26,7 +26,7 @@ async def prefetch_to_node(
     Raises:
         TritonError: They cannot be fetched; the message says why.
     """
-    handle = await asyncio.to_thread(start_node_files, settings, node_id)
+    handle = await NODES.run(start_node_files, settings, node_id)
     try:
         # One that another release has started may not know the call.
         found: Prefetched = await call(handle.prefetch.remote(model_name, files, fraction))
@@ -40,7 +40,7 @@ async def prefetch_to_node(
 
 async def view_of_cache(node_id: str, keys: Collection[str], fraction: float) -> CacheView | None:
     """Return what a node's cache has; None when no process there can tell, for none is started."""
-    handle = await asyncio.to_thread(_find, node_id)
+    handle = await GCS.run(_find, node_id)
     if handle is None:
         return None
     try:

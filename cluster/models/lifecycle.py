@@ -38,6 +38,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from backends.api.errors import TritonError, UnavailableError
@@ -123,22 +124,30 @@ class ModelLifecycle:
     ) -> None:
         """Load models in parallel; failures are left in the records.
 
+        What an earlier call still loads is left to it.
+
         Args:
             names: Models.
             overrides: By model: what to load it with.
             is_poll: As for `load`.
         """
         given = overrides or {}
-        self._starting = {
-            name: asyncio.create_task(
-                self.load(name, given.get(name, NO_OVERRIDE), is_poll=is_poll)
-            )
-            for name in names
-        }
-        try:
-            await asyncio.gather(*self._starting.values(), return_exceptions=True)
-        finally:
-            self._starting = {}
+        loads = []
+        for name in names:
+            if name not in self._starting:
+                work = self.load(name, given.get(name, NO_OVERRIDE), is_poll=is_poll)
+                load = self._starting[name] = asyncio.create_task(work)
+                load.add_done_callback(partial(self._started, name))
+                loads.append(load)
+        await asyncio.gather(*loads, return_exceptions=True)
+
+    def _started(self, name: str, load: asyncio.Task[None]) -> None:
+        if self._starting.get(name) is load:
+            del self._starting[name]
+
+    def begin_all(self, names: Iterable[str]) -> asyncio.Task[None]:
+        """`load_all` for a poll, which need not wait for it: it is followed here."""
+        return self._supervisor.spawn("loads of a poll", self.load_all(names, is_poll=True))
 
     async def load(
         self,
@@ -164,9 +173,10 @@ class ModelLifecycle:
                 pending for want of room, or when an unload overtook it.
         """
         model = self._model(name)
+        # Without the lock: an unload need not wait for files that hang.
+        if is_poll and operation.is_running(model.work) and await self._is_loading(name, model):
+            return
         async with model.lock:
-            if is_poll and operation.is_running(model.work) and await self._is_loading(name, model):
-                return
             await model.end_work()
             load = self._load(name, model, override, is_explicit=is_explicit, is_poll=is_poll)
             work = await model.run(f"load of '{name}'", load, self._followed)

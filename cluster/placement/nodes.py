@@ -12,6 +12,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cluster.devices.inventory import Inventory
 from cluster.devices.local import read_local
 from cluster.placement.demand import ClusterResources, NodeResources
+from cluster.threads import GCS
 
 # A first process on a node takes seconds to start, and NVML one where nothing keeps the driver
 # loaded.
@@ -22,12 +23,12 @@ _READ_LOCAL: Final[Any] = ray.remote(num_cpus=0, max_retries=0)(read_local)
 
 async def read_cluster() -> ClusterResources:
     """Ask Ray for its nodes and what is free on each."""
-    return await asyncio.to_thread(_read_cluster)
+    return await GCS.run(_read_cluster)
 
 
 async def read_draining() -> frozenset[str]:
     """Ask Ray which nodes drain, by id."""
-    return await asyncio.to_thread(draining_nodes)
+    return await GCS.run(draining_nodes)
 
 
 def draining_nodes() -> frozenset[str]:
@@ -75,7 +76,7 @@ async def read_devices(node_id: str) -> Inventory:
         enable_task_events=False,
     )
     try:
-        answer = await asyncio.to_thread(options.remote)
+        answer = await GCS.run(options.remote)
         async with asyncio.timeout(_DEVICES_TIMEOUT_S):
             inventory: Inventory = await asyncio.wrap_future(answer.future())
     except TimeoutError:

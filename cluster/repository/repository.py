@@ -11,7 +11,7 @@ Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from backends.api.errors import (
     InvalidArgumentError,
     NotFoundError,
     TritonError,
+    UnavailableError,
 )
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import key_of, name_of, namespace_of
@@ -34,6 +35,7 @@ from cluster.repository.configs import ModelConfigs
 from cluster.repository.contents import PackedFiles, RepositoryModel, RepositoryScan
 from cluster.repository.filesystem import FileSystem
 from cluster.repository.labels import read_labels
+from cluster.repository.listing import SILENT_REASON, Listings
 from cluster.repository.manifest import version_files
 from cluster.repository.model_directory import (
     ModelDirectory,
@@ -44,7 +46,7 @@ from cluster.repository.model_directory import (
 )
 from cluster.repository.override_files import write_override
 from cluster.repository.override_places import check_override_places, names_places
-from cluster.repository.remote import RemoteFileSystem, RemoteModel, open_filesystem
+from cluster.repository.remote import RemoteModel, open_filesystem
 from cluster.repository.stores.local import LocalFileSystem
 from cluster.repository.version_policy import find_versions, select_versions
 from deployments.model_files.contracts import FileChangedError, ModelFiles, digest_of_lines
@@ -53,7 +55,6 @@ from deployments.model_files.contracts import FileChangedError, ModelFiles, dige
 INCOMPLETE_FILE: Final = ".incomplete"
 # Of a model that changes while it is read.
 _READS: Final = 3
-DUPLICATE_REASON = "model appears in two or more repositories"
 
 
 class ModelRepository:
@@ -69,6 +70,10 @@ class ModelRepository:
         open_location: Opens a repository path.
         agents: Runs repository agents; None where models are only looked at.
         policy: Which agents run.
+
+    Attributes:
+        listings: Lists them one by one.
+        silent: Of `paths`, those that do not answer: no model is looked for there.
 
     Raises:
         InvalidArgumentError: ``model_config_name`` is no plain name.
@@ -96,13 +101,8 @@ class ModelRepository:
         self._temporary_root = temporary_root
         self._agents = agents
         self._policy = policy
-        # By repository: the models of its last listing.
-        self._listed: dict[str, tuple[str, ...]] = {}
-
-    @property
-    def has_stores(self) -> bool:
-        """Whether any of the repositories is in a store."""
-        return any(isinstance(root.filesystem, RemoteFileSystem) for root in self._roots.values())
+        self.listings = Listings(self._roots, has_namespaces=has_namespaces)
+        self.silent: Collection[str] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -114,39 +114,7 @@ class ModelRepository:
 
         Of a repository that cannot be listed they are those of its last listing.
         """
-        found: dict[str, str] = {}
-        duplicates, errors, stale = set(), {}, set()
-        digests: dict[str, bytes] = {}
-        identities: dict[str, str] = {}
-        for location, root in self._roots.items():
-            namespace = location if self._has_namespaces else ""
-            try:
-                self._listed[root.path] = _models_of(root)
-                identities[root.path] = root.filesystem.identity(root.path)
-            except TritonError as error:
-                errors[root.path] = error.message
-                if root.path not in self._listed:
-                    continue
-                stale.add(root.path)
-            if isinstance(root.filesystem, RemoteFileSystem):
-                known = root.filesystem.digests.items()
-                digests |= {key_of(namespace, name): digest for name, digest in known}
-                if root.filesystem.error:
-                    errors[root.path] = root.filesystem.error
-                    stale.add(root.path)
-            for name in self._listed[root.path]:
-                key = key_of(namespace, name)
-                if key in found:
-                    duplicates.add(key)
-                found.setdefault(key, f"{root.path}/{name}")
-        return RepositoryScan(
-            dict(sorted(found.items())),
-            frozenset(duplicates),
-            errors,
-            frozenset(stale),
-            digests,
-            identities,
-        )
+        return self.listings.gathered({path: self.listings.look(path) for path in self.paths})
 
     def keys_of(self, name: str) -> tuple[str, ...]:
         """Return the key of each model of a name, in the order of the repositories.
@@ -163,7 +131,7 @@ class ModelRepository:
             return tuple(
                 key_of(location, name)
                 for location, root in self._roots.items()
-                if _holds(root, name)
+                if root.path not in self.silent and _holds(root, name)
             )
 
     def read_model(
@@ -234,10 +202,13 @@ class ModelRepository:
         paths = [
             (root.filesystem, f"{root.path}/{name}")
             for location, root in self._roots.items()
-            if not self._has_namespaces or location == namespace
+            if (not self._has_namespaces or location == namespace) and root.path not in self.silent
         ]
         views = [Place(filesystem.view(path), path) for filesystem, path in paths]
         places = [place for place in views if place.filesystem.is_directory(place.path)]
+        if not places and self.silent:
+            away = ", ".join(sorted(self.silent))
+            raise UnavailableError(f"model not found, and {SILENT_REASON}: {away}")
         if not places:
             raise NotFoundError("model not found in any model repository")
         if len(places) > 1:
@@ -367,13 +338,6 @@ class ModelRepository:
                     verify_stand_in(AgentModel(name, local, dict(call.parameters)), version)
             made[version] = replace(files, agents=agents)
         return made
-
-
-def _models_of(root: Place) -> tuple[str, ...]:
-    entries = root.filesystem.entries(root.path)
-    return tuple(
-        entry.name for entry in entries if entry.is_directory and not entry.name.startswith(".")
-    )
 
 
 def _holds(root: Place, name: str) -> bool:

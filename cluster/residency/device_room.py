@@ -24,6 +24,7 @@ from cluster.models.contracts import VersionPool
 from cluster.placement.demand import ClusterResources
 from cluster.placement.preemption import Devices, Occupant, to_leave
 from cluster.residency.policy import Key, Resident
+from cluster.threads import COMPUTING
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class DeviceRoom:
         cluster = cluster.supported(devices.rules.min_compute_capability)
         given = Devices(dict(devices.leases), devices.admission(claim.spec))
         # With hundreds of instances it takes longer than the loop may stand still.
-        return await asyncio.to_thread(to_leave, claim.spec, cluster, occupants, given)
+        return await COMPUTING.run(to_leave, claim.spec, cluster, occupants, given)
 
     def _occupants(self, idle: Iterable[Resident]) -> Iterator[tuple[Key, Occupant]]:
         """Yield the live instances; what was used longest ago has the lowest priority."""

@@ -20,6 +20,7 @@ import ray
 
 from cluster.placement.labels import unmet
 from cluster.placement.nodes import draining_nodes, emptied_nodes
+from cluster.threads import GCS
 from deployments.metrics.node_roles import NodeRoles
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class NodeRoleReader:
         """Ask Ray."""
         try:
             async with asyncio.timeout(_ROLES_TIMEOUT_S):
-                self._known = await asyncio.to_thread(self._read)
+                self._known = await GCS.run(self._read)
         except Exception as error:
             # Ray's client raises what it likes.
             _log.warning("the nodes without an ingress are not known: %r", error)

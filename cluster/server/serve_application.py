@@ -19,6 +19,7 @@ from ray.serve.exceptions import RayServeException
 
 from backends.api.errors import InternalError
 from cluster.placement.nodes import read_draining
+from cluster.threads import GCS
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +172,7 @@ async def _own_details() -> tuple[dict[str, Any], dict[str, Any]]:
     """
     try:
         async with asyncio.timeout(_UPDATING_TIMEOUT_S):
-            actor = await asyncio.to_thread(_serve_actor)
+            actor = await GCS.run(_serve_actor)
             if actor is None:
                 return {}, {}
             details = await actor.get_serve_instance_details.remote()

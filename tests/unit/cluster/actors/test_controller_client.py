@@ -38,15 +38,6 @@ class Controller:
         return await self.publisher.poll(known_version, timeout_s, *rest)
 
 
-@pytest.fixture(autouse=True)
-def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def at_once(function: Callable[[], Any]) -> Any:
-        return function()
-
-    # Virtual time ends no wait for a thread.
-    monkeypatch.setattr(controller_client.asyncio, "to_thread", at_once)
-
-
 def test_an_error_raised_in_the_controller_is_retried() -> None:
     async def main() -> None:
         controller = Controller()
@@ -183,11 +174,11 @@ def test_a_lookup_that_never_ends_is_one_lookup_and_calls_that_need_it_fail(
 ) -> None:
     lookups: list[Callable[[], Any]] = []
 
-    async def never(find: Callable[[], Any]) -> Any:
+    def never(find: Callable[[], Any]) -> asyncio.Future[Any]:
         lookups.append(find)
-        await asyncio.get_running_loop().create_future()
+        return asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr(controller_client.asyncio, "to_thread", never)
+    monkeypatch.setattr(controller_client.GCS, "run", never)
 
     async def main() -> None:
         client = ControllerClient(lambda: Silent(load_s=0))

@@ -5,14 +5,26 @@
 import asyncio
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cluster.controller.controller import ModelController
-from tests.support.control_plane_fakes import DRAIN_S, LOAD_S
+from cluster.controller.poll import poll_once
+from cluster.controller.repository_watch import RepositoryWatch
+from cluster.models.contracts import Candidate
+from cluster.models.override import Override
+from cluster.repository.contents import RepositoryScan
+from tests.support.control_plane_fakes import (
+    DRAIN_S,
+    LOAD_S,
+    World,
+    error_of,
+    in_virtual_time,
+    model,
+)
 from tests.support.controller_fakes import (
     FakeHost,
     in_virtual_time_with_folder,
@@ -266,3 +278,72 @@ def test_a_model_that_was_removed_while_there_was_no_controller_is_unloaded_by_t
         assert "b" not in serving(successor)
 
     run(tmp_path)
+
+
+class SlowWorld(World):
+    """A repository of models, some of which answer nothing to who reads them."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*map(model, names))
+        self.watch = RepositoryWatch()
+        self.hanging: set[str] = set()
+
+    async def list_names(self) -> tuple[Collection[str], Collection[str]]:
+        self.watch.saw(RepositoryScan({name: f"/r/{name}" for name in self.candidates}))
+        return tuple(self.candidates), ()
+
+    def unchanged(self, names: Collection[str]) -> frozenset[str]:
+        return frozenset()
+
+    async def read(self, name: str, override: Override, kept: Override) -> Candidate:
+        if name in self.hanging:
+            await asyncio.get_running_loop().create_future()
+        return await super().read(name, override, kept)
+
+    async def poll(self) -> set[str]:
+        await poll_once(self, self.lifecycle)
+        await asyncio.sleep(LOAD_S + DRAIN_S)
+        return {name for name, at in self.lifecycle.records.items() if at.ready_versions}
+
+
+@in_virtual_time
+async def test_a_model_that_hangs_while_it_is_read_keeps_no_other_from_being_followed() -> None:
+    world = SlowWorld("a", "f")
+    assert await world.poll() == {"a", "f"}
+    world.hanging = {"f"}
+    assert await world.poll() == {"a", "f"}
+    del world.candidates["a"]
+    world.candidates |= {"b": model("b"), "c": model("c")}
+    assert await world.poll() == {"b", "c", "f"}
+    world.candidates["c"] = model("c", versions=(2,))
+    assert await world.poll() == {"b", "c", "f"}
+    assert world.record("c").ready_versions == (2,)
+
+
+def test_a_load_that_hangs_is_told_once_and_begun_once(caplog: pytest.LogCaptureFixture) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        world = SlowWorld("f")
+        world.hanging = {"f"}
+        with caplog.at_level(logging.WARNING):
+            await world.poll()
+            await world.poll()
+        assert [text for text in caplog.messages if "load for longer" in text] == [
+            "1 models load for longer than 10 s, and others are followed meanwhile: f"
+        ]
+        assert world.lifecycle.loading_names == {"f"}
+
+    run()
+
+
+@in_virtual_time
+async def test_a_pending_model_whose_files_hang_can_be_unloaded() -> None:
+    world = SlowWorld("f")
+    world.blocked = {"f/1#0"}
+    await error_of(world.lifecycle.load("f"))
+    world.hanging = {"f"}
+    polling = asyncio.create_task(world.poll())
+    await asyncio.sleep(1)
+    async with asyncio.timeout(DRAIN_S + 1):
+        await world.lifecycle.unload("f")
+    await polling

@@ -43,6 +43,7 @@ from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles, node_files_settings
 from cluster.controller.started_with import settings_now
 from cluster.controller.trying import try_or_restart
+from cluster.controller.unread import UnreadModels
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.downloads import Downloads
 from cluster.models.lifecycle import ModelLifecycle
@@ -196,6 +197,9 @@ class ModelController(OwnerCalls, RolloutCalls):
             polls = (self._source, self._lifecycle, options.repository_poll_secs)
             begin = self._boot.recovered
             follow_until_end("poll of the repositories", lambda: follow(*polls, begin))
+        elif options.model_control_mode != MODE:
+            unread = UnreadModels(self._boot, self._lifecycle, is_explicit=self._is_explicit)
+            follow_until_end("unread models", lambda: unread.run(self._boot_task))
         self._supervisor.keep("watch of the GCS", self._gcs.run)
         # Nobody but its own process watches over a Ray of the server's own.
         is_joined = self._lifeline.period_s > 0

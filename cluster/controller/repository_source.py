@@ -51,7 +51,7 @@ from deployments.instance.spec import InstanceSpec
 _log = logging.getLogger(__name__)
 
 _LOOK_SHARED_S: Final = 1.0
-# Why a model cannot be read that may be read later: not for what its files say.
+# Why a model cannot be read that may be read later, also as a file that is half written.
 _MAY_PASS: Final = (InternalError, NotFoundError, UnavailableError)
 
 

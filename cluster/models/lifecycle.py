@@ -145,9 +145,12 @@ class ModelLifecycle:
         if self._starting.get(name) is load:
             del self._starting[name]
 
-    def begin_all(self, names: Iterable[str]) -> asyncio.Task[None]:
+    def begin_all(
+        self, names: Iterable[str], overrides: Mapping[str, Override] | None = None
+    ) -> asyncio.Task[None]:
         """`load_all` for a poll, which need not wait for it: it is followed here."""
-        return self._supervisor.spawn("loads of a poll", self.load_all(names, is_poll=True))
+        loads = self.load_all(names, overrides, is_poll=True)
+        return self._supervisor.spawn("loads of a poll", loads)
 
     async def load(
         self,
@@ -396,6 +399,10 @@ class ModelLifecycle:
         except TritonError as error:
             return error
         return None
+
+    def ensembles_of(self, name: str) -> Iterable[str]:
+        """Return the ensembles made of a model, also those that failed for want of it."""
+        return affected_by(name, self._composing)
 
     def override_of(self, name: str) -> Override:
         """Return what a model was last asked to be loaded with, or kept from an earlier load."""

@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tries again what could not be read when the models were started, for as long as it is wanted.
+
+Polls do so by themselves. Without them nobody would: a store that is away for the minute in which a
+controller is started again would cost its models for good. A config that is refused is read once.
+"""
+
+import asyncio
+from typing import Final
+
+from backends.api.errors import TritonError
+from cluster.controller.boot import Boot
+from cluster.models.lifecycle import ModelLifecycle
+
+_FIRST_DELAY_S: Final = 5.0
+_LONGEST_DELAY_S: Final = 60.0
+
+
+class UnreadModels:
+    """The models that a start wants, and could not read.
+
+    Args:
+        boot: The start.
+        lifecycle: Loads them.
+        is_explicit: Whether clients say what is wanted, and not the repositories.
+    """
+
+    def __init__(self, boot: Boot, lifecycle: ModelLifecycle, *, is_explicit: bool) -> None:
+        self._boot = boot
+        self._source = boot.source
+        self._lifecycle = lifecycle
+        self._is_explicit = is_explicit
+        # The models of all repositories; None until each was listed.
+        self._listed: frozenset[str] | None = None
+
+    async def run(self, started: asyncio.Task[None]) -> None:
+        """Try again and again, for ever.
+
+        Args:
+            started: The start.
+        """
+        await asyncio.wait({started})
+        if self._boot.error is None and self._source.watch.is_complete:
+            self._listed = frozenset(self._lifecycle.records)
+        delay_s = _FIRST_DELAY_S
+        while True:
+            await asyncio.sleep(delay_s)
+            missing = await self._missing()
+            is_over = not missing and (self._is_explicit or self._listed is not None)
+            delay_s = _FIRST_DELAY_S if is_over else min(2 * delay_s, _LONGEST_DELAY_S)
+            self._lifecycle.begin_all(missing, self._boot.state.overrides)
+
+    async def _missing(self) -> list[str]:
+        wanted = await self._wanted()
+        records, ensembles_of = self._lifecycle.records, self._lifecycle.ensembles_of
+        new = () if self._is_explicit else wanted.difference(records)
+        again = (
+            name
+            for name in self._source.watch.unread
+            if not (name in records and records[name].ready_versions)
+            and not wanted.isdisjoint((name, *ensembles_of(name)))
+        )
+        return sorted({*new, *again})
+
+    async def _wanted(self) -> frozenset[str]:
+        if self._is_explicit:
+            return frozenset(self._boot.state.saved.wanted)
+        if self._listed is not None:
+            return self._listed
+        try:
+            names, duplicates = await self._source.list_names()
+        except TritonError:
+            # What is away, and that it is back, the listing itself has told.
+            return frozenset()
+        found = frozenset(names).difference(duplicates)
+        if self._source.watch.is_complete:
+            self._listed = found
+        return found

@@ -40,7 +40,7 @@ from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
 from cluster.placement.node_devices import NodeDevices
 from cluster.placement.node_requests import NodeRequest
-from cluster.placement.nodes import read_cluster, read_devices, read_draining
+from cluster.placement.nodes import SharedLook, read_cluster, read_devices, read_draining
 from cluster.repository.agents.contracts import Action
 from cluster.threads import GCS, NODES
 from deployments.instance.progress import Progress
@@ -185,10 +185,11 @@ class RayControllerHost:
         self.store: Store = GcsStore()
         self.own_node = f"{NODE_PREFIX}{ray.util.get_node_ip_address()}"
         self.node_id: str = ray.get_runtime_context().get_node_id()
-        self._instances = ActorHost()
+        look = self._look = SharedLook(read_cluster)
+        self._instances = ActorHost(look)
         self._devices = NodeDevices(read_devices)
         self._leases = DeviceLeases(self.read_cluster, self._devices)
-        self.placer = Placer(read_cluster, self._leases)
+        self.placer = Placer(look, self._leases)
         self._requested = RequestedNodes()
         self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
@@ -203,7 +204,7 @@ class RayControllerHost:
 
     async def read_cluster(self) -> ClusterResources:
         """See `ControllerHost`."""
-        return await self._devices.look(await read_cluster())
+        return await self._devices.look(await self._look())
 
     async def read_draining(self) -> frozenset[str]:
         """See `ControllerHost`."""

@@ -50,7 +50,6 @@ from deployments.instance.spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
 
-_LOOK_SHARED_S: Final = 1.0
 # Why a model cannot be read that may be read later, also as a file that is half written.
 _MAY_PASS: Final = (InternalError, NotFoundError, UnavailableError)
 
@@ -91,8 +90,7 @@ class RepositorySource:
         self.counts = InstanceCounts()
         self.files = files
         self._dropping: set[asyncio.Future[None]] = set()
-        self._look: asyncio.Task[ClusterResources] | None = None
-        self._look_s = 0.0
+        self._seen: tuple[ClusterResources, ClusterResources] | None = None
         self._gpu_ids: tuple[int, ...] = ()
         self._resource_limits = resource_limits(options)
         self._backends = BackendOptions(options)
@@ -202,28 +200,15 @@ class RepositorySource:
         return edit(config, change)
 
     async def look_at_cluster(self) -> ClusterResources:
-        """Return the nodes there are; from now on configs are completed for their GPUs.
-
-        Calls within a second of each other share one query of the GCS, which a poll of thousands of
-        models would otherwise ask thousands of times.
-        """
-        now_s = asyncio.get_running_loop().time()
-        if self._look is None or now_s >= self._look_s + _LOOK_SHARED_S:
-            self._look = asyncio.create_task(self._look_anew())
-            self._look_s = now_s
-        look = self._look
-        try:
-            cluster = await asyncio.shield(look)
-        except Exception:
-            # The next call asks again.
-            self._look = None if self._look is look else self._look
-            raise
+        """Return the nodes there are; from now on configs are completed for their GPUs."""
+        found = await self._read_cluster()
+        if self._seen is None or self._seen[0] is not found:
+            min_capability = self._options.min_supported_compute_capability
+            # Thousands of models are read by one look.
+            self._seen = found, found.supported(min_capability)
+        cluster = self._seen[1]
         self._gpu_ids = cluster.gpu_ids
         return cluster
-
-    async def _look_anew(self) -> ClusterResources:
-        cluster = await self._read_cluster()
-        return cluster.supported(self._options.min_supported_compute_capability)
 
     async def read(self, name: str, override: Override, kept: Override) -> Candidate:
         """Read a model; see `cluster.models.contracts.ModelSource.read`."""

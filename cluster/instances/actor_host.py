@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instance actors on Ray."""
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,6 @@ from cluster.instances.host import (
 from cluster.instances.node_files import fetch_to_node
 from cluster.instances.reachability import Knock, knock
 from cluster.placement.demand import ClusterResources
-from cluster.placement.nodes import read_cluster
 from cluster.release import own_release
 from cluster.threads import GCS
 from deployments.instance.actor import create_instance_actor
@@ -39,7 +38,14 @@ class _Instance:
 
 
 class ActorHost:
-    """Implements `cluster.instances.host.InstanceHost`."""
+    """Implements `cluster.instances.host.InstanceHost`.
+
+    Args:
+        look: Returns the nodes there are and what is free on each.
+    """
+
+    def __init__(self, look: Callable[[], Awaitable[ClusterResources]]) -> None:
+        self._look = look
 
     async def create(self, spec: InstanceSpec) -> _Instance:
         """Create a named, detached actor; see `InstanceHost.create`."""
@@ -101,8 +107,8 @@ class ActorHost:
         return await GCS.run(actor_names)
 
     async def resources(self) -> ClusterResources:
-        """Ask Ray for its nodes."""
-        return await read_cluster()
+        """See `InstanceHost.resources`."""
+        return await self._look()
 
 
 def _create(spec: InstanceSpec) -> Any:

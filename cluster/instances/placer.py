@@ -26,8 +26,6 @@ _log = logging.getLogger(__name__)
 
 # Ray's numbers are that old at most: what is given away in between is counted here.
 _REPORT_AGE_S: Final = 2.0
-# Instances that start at the same time are placed by one look at the nodes.
-_LOOK_SHARED_S: Final = 0.5
 # Nobody tells that a node has room again.
 _RETRY_S: Final = 5.0
 
@@ -69,9 +67,7 @@ class Placer:
         self.on_waits: Callable[[], None] = lambda: None
         self.on_loaded: list[Callable[[InstanceDescription], None]] = []
         self.kept_free: frozenset[str] = frozenset()
-        self._read = look
-        self._looking: asyncio.Task[ClusterResources] | None = None
-        self._looked_s = 0.0
+        self._look = look
         # By generation: the node of each instance.
         self._nodes: dict[Hashable, dict[str, str]] = {}
         self._generations: dict[str, Hashable] = {}
@@ -252,20 +248,3 @@ class Placer:
                 there[name] = there.get(name, 0.0) + amount
         alike = self._nodes.get((spec.model_key, spec.version, spec.generation), {})
         return Occupancy(alike.values(), self._counts, promised)
-
-    async def _look(self) -> ClusterResources:
-        now_s = asyncio.get_running_loop().time()
-        if self._looking is None or now_s >= self._looked_s + _LOOK_SHARED_S:
-            self._looking = asyncio.create_task(_awaited(self._read()))
-            self._looked_s = now_s
-        looking = self._looking
-        try:
-            return await asyncio.shield(looking)
-        except Exception:
-            # The next call asks again.
-            self._looking = None if self._looking is looking else self._looking
-            raise
-
-
-async def _awaited(work: Awaitable[ClusterResources]) -> ClusterResources:
-    return await work

@@ -29,6 +29,7 @@ from cluster.actors.file_registry import GcsRows
 from cluster.actors.lane_secret import LANE_SECRET_KEY
 from cluster.instances.actor_host import ActorHost
 from cluster.instances.host import ActorLostError
+from cluster.placement.nodes import read_cluster
 from deployments.instance.actor import create_instance_actor
 from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.lane.client import LaneClient
@@ -145,7 +146,7 @@ async def described_again(actor: ray.actor.ActorHandle) -> InstanceDescription:
 
 
 async def test_instances_are_titled_by_model_and_share_one_class():
-    host = ActorHost()
+    host = ActorHost(read_cluster)
     GcsRows().put(LANE_SECRET_KEY, _KEPT)
     for index in range(2):
         recipe = replace(spec(f"m/1#{index}@1"), index=index)

@@ -16,6 +16,7 @@ from cluster.instances.placer import Placer
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.node_devices import NodeDevices
 from cluster.placement.node_requests import NodeRequest
+from cluster.placement.nodes import SharedLook
 from cluster.placement.planner import ActorName, parse_actor_name
 from cluster.release import own_release
 from cluster.repository.agents.contracts import Action
@@ -143,10 +144,14 @@ class FakeHost:
         self.ended_s: float | None = None
         self.stepped_down = False
         self.restarts: list[float] = []
+        self._shared_look = SharedLook(self._look)
         reports = NodeDevices(self._read_devices)
         self.placer = Placer(self.read_cluster, DeviceLeases(self.read_cluster, reports))
 
     async def read_cluster(self) -> ClusterResources:
+        return await self._shared_look()
+
+    async def _look(self) -> ClusterResources:
         self.looks += 1
         self._maybe_fail("read_cluster")
         nodes = []

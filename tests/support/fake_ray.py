@@ -45,6 +45,7 @@ class FakeRay:
         free: What is free, by node.
         draining: Ids of nodes that drain.
         rows: The key-value store.
+        cancelled: Answers of tasks that somebody wanted ended, and whether by force; none ends.
         is_away: Whether the head does not answer; all calls of the cluster then fail.
         is_initialized: Whether this process is part of the cluster.
     """
@@ -67,6 +68,7 @@ class FakeRay:
         self.is_away = False
         self.is_initialized = False
         self.joined: list[dict[str, Any]] = []
+        self.cancelled: list[tuple[Reference, bool]] = []
         self.numbers = itertools.count(1)
         self.current_actor: Any = None
         self.was_current_actor_reconstructed = False
@@ -160,6 +162,9 @@ class FakeRay:
             if reference.answer.done():
                 raise
             raise GetTimeoutError("Get timed out: some object(s) not ready.") from error
+
+    def cancel(self, reference: Reference, *, force: bool = False) -> None:
+        self.cancelled.append((reference, force))
 
     def wait(self, references: Sequence[Reference], timeout: float | None = None) -> Any:
         for reference in references:
@@ -266,7 +271,7 @@ class FakeRay:
 def install(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     """Put the double in the place of Ray's own calls, for all modules, until the test ends."""
     fake = FakeRay()
-    of_ray = ("get", "wait", "kill", "get_actor", "remote", "nodes", "init", "shutdown")
+    of_ray = ("get", "wait", "kill", "cancel", "get_actor", "remote", "nodes", "init", "shutdown")
     for name in of_ray:
         monkeypatch.setattr(ray, name, getattr(fake, name))
     monkeypatch.setattr(ray, "is_initialized", lambda: fake.is_initialized)

@@ -10,6 +10,7 @@ import pytest
 from backends.api.model_config import InstanceGroup
 from cluster.controller.node_demand import NodeDemand
 from cluster.devices.inventory import Gpu, Inventory
+from cluster.placement.nodes import SHARED_S
 from deployments.instance.spec import InstanceSpec
 from tests.support.control_plane_fakes import in_virtual_time
 from tests.support.controller_fakes import FakeHost
@@ -40,6 +41,7 @@ class _Scene:
         return coming
 
     async def asked_gpus(self) -> list[float]:
+        await asyncio.sleep(SHARED_S)
         await self.demand.look()
         return [dict(each.shape.resources)["GPU"] for each in self.host.requested]
 

@@ -21,6 +21,7 @@ from cluster.instances.host import (
     ActorUnreachableError,
     EnvironmentFailedError,
 )
+from cluster.placement.nodes import read_cluster
 from deployments.instance.spec import NAMESPACE, Gang, InstanceSpec
 from tests.support.fake_ray import FakeRay
 from tests.support.fake_ray_actors import FakeActor
@@ -46,7 +47,7 @@ def host(fake: FakeRay, monkeypatch: pytest.MonkeyPatch) -> ActorHost:
         return made.remote()
 
     monkeypatch.setattr(actor_host, "create_instance_actor", create)
-    return ActorHost()
+    return ActorHost(read_cluster)
 
 
 def gang() -> InstanceSpec:

@@ -10,6 +10,7 @@ from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.placer import Placer
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.node_devices import NodeDevices
+from cluster.placement.nodes import SharedLook
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from tests.support.control_plane_fakes import in_virtual_time
@@ -30,7 +31,8 @@ class _World:
         self.placer = self.a_new_controller()
 
     def a_new_controller(self) -> Placer:
-        self.placer = Placer(self._look, DeviceLeases(self._look, NodeDevices(None)))  # type: ignore[arg-type]  # there is no GPU to ask for
+        look = SharedLook(self._look)
+        self.placer = Placer(look, DeviceLeases(look, NodeDevices(None)))  # type: ignore[arg-type]  # there is no GPU to ask for
         return self.placer
 
     async def _look(self) -> ClusterResources:

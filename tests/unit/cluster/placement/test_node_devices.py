@@ -6,7 +6,7 @@ import asyncio
 
 from cluster.devices.inventory import Gpu, Inventory
 from cluster.placement.demand import ClusterResources, NodeResources
-from cluster.placement.node_devices import MAX_AGE_S, NodeDevices
+from cluster.placement.node_devices import MAX_AGE_S, SILENT_AFTER_S, NodeDevices
 from tests.support import virtual_time
 
 READ_S = 0.5
@@ -28,9 +28,12 @@ class _Nodes:
     def __init__(self, **inventories: Inventory | OSError) -> None:
         self.inventories = inventories
         self.asked: list[str] = []
+        self.hanging: set[str] = set()
 
     async def read(self, node_id: str) -> Inventory:
         self.asked.append(node_id)
+        while node_id in self.hanging:  # noqa: ASYNC110 - a driver tells nobody that it is back
+            await asyncio.sleep(READ_S)
         await asyncio.sleep(READ_S)
         found = self.inventories[node_id]
         if isinstance(found, OSError):
@@ -58,6 +61,9 @@ def test_looks_at_the_same_time_share_a_report_which_is_good_for_a_while() -> No
         assert nodes.asked == ["a"]
         await asyncio.sleep(MAX_AGE_S + 1)
         nodes.inventories["a"] = gpus(2)
+        # Nobody waits for what is known, if only of half a minute ago.
+        assert (await devices.look(cluster_of(a=2))).gpu_ids == (0,)
+        await asyncio.sleep(2 * READ_S)
         assert (await devices.look(cluster_of(a=2))).gpu_ids == (0, 1)
 
     virtual_time.run(main())
@@ -119,6 +125,7 @@ def test_only_what_is_stale_is_asked_again() -> None:
         assert nodes.asked == ["a", "b"]
         await asyncio.sleep(2)
         await devices.look(cluster_of(a=2, b=2))
+        await asyncio.sleep(READ_S)
         assert nodes.asked == ["a", "b", "a"]
         assert not await devices.refresh("b", MAX_AGE_S)
 
@@ -131,5 +138,64 @@ def test_the_report_of_a_node_is_what_it_told_last() -> None:
         assert devices.report("a") == Inventory()
         await devices.look(cluster_of(a=2))
         assert devices.report("a") == gpus(2)
+
+    virtual_time.run(main())
+
+
+def test_a_node_that_says_nothing_keeps_nobody_waiting_but_once_and_is_asked_once() -> None:
+    async def main() -> None:
+        nodes = _Nodes(a=gpus(1), b=gpus(1))
+        nodes.hanging = {"b"}
+        devices, waited_s = NodeDevices(nodes.read), 0.0
+        loop = asyncio.get_running_loop()
+        for _ in range(600):
+            begun_s = loop.time()
+            found = await devices.look(cluster_of(a=1, b=1))
+            assert await devices.refresh("b", 0.0) is False
+            waited_s += loop.time() - begun_s
+            assert found.devices == {"a": gpus(1)}
+            await asyncio.sleep(1)
+        assert waited_s <= SILENT_AFTER_S + READ_S
+        assert nodes.asked.count("b") == 1
+        nodes.hanging = set()
+        await asyncio.sleep(3 * READ_S)
+        assert (await devices.look(cluster_of(a=1, b=1))).devices == {"a": gpus(1), "b": gpus(1)}
+
+    virtual_time.run(main())
+
+
+def test_the_gpus_of_a_node_that_falls_silent_are_nobodys_until_it_tells_them_again() -> None:
+    async def main() -> None:
+        nodes = _Nodes(a=gpus(2))
+        devices, cluster = NodeDevices(nodes.read), cluster_of(a=2)
+        await devices.look(cluster)
+        await asyncio.sleep(1)
+        nodes.hanging = {"a"}
+        # Who is about to take one hears that it must choose again.
+        assert await devices.refresh("a", 0.0)
+        found = await devices.look(cluster)
+        assert (found.devices, found.gpu_ids) == ({}, (0, 1))
+        nodes.inventories["a"] = OSError("no answer within 30 s")
+        nodes.hanging = set()
+        await asyncio.sleep(3 * READ_S)
+        assert (await devices.look(cluster)).devices == {}
+        nodes.inventories["a"] = gpus(2)
+        await asyncio.sleep(MAX_AGE_S + 1)
+        await devices.look(cluster)
+        await asyncio.sleep(2 * READ_S)
+        assert (await devices.look(cluster)).devices == {"a": gpus(2)}
+
+    virtual_time.run(main())
+
+
+def test_what_a_look_has_come_to_is_shared_while_nothing_changes() -> None:
+    async def main() -> None:
+        nodes = _Nodes(a=gpus(1))
+        devices, cluster = NodeDevices(nodes.read), cluster_of(a=2)
+        found = await devices.look(cluster)
+        assert await devices.look(cluster) is found
+        await asyncio.sleep(1)
+        await devices.refresh("a", 0.5)
+        assert await devices.look(cluster) is not found
 
     virtual_time.run(main())

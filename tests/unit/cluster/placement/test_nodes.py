@@ -11,7 +11,10 @@ from ray.exceptions import RayError, RpcError, WorkerCrashedError
 
 from cluster.devices.inventory import Inventory
 from cluster.placement import nodes
+from cluster.placement.demand import ClusterResources
 from cluster.placement.nodes import (
+    SHARED_S,
+    SharedLook,
     draining_nodes,
     emptied_nodes,
     read_cluster,
@@ -97,18 +100,56 @@ async def test_the_devices_of_a_node_are_read_there(
     assert (strategy.node_id, strategy.soft) == (OTHER, False)
 
 
-def test_a_node_that_does_not_answer_is_waited_for_in_bounds(
+def test_a_question_that_hangs_is_ended_by_force_and_over_when_its_process_is(
     fake: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.held = {"read_local"}
     on_node(fake, monkeypatch, read_local)
 
-    async def main() -> float:
+    async def main() -> None:
+        reading = asyncio.create_task(read_devices(OTHER))
+        await asyncio.sleep(31.0)
+        ((answer, is_forced),) = fake.cancelled
+        assert is_forced
+        await asyncio.sleep(600.0)
+        assert not reading.done()
+        answer.answer.set_exception(WorkerCrashedError())
         with pytest.raises(OSError, match="no answer within 30 s"):
-            await read_devices(OTHER)
-        return asyncio.get_running_loop().time()
+            await reading
 
-    assert virtual_time.run(main()) == pytest.approx(30.0)
+    virtual_time.run(main())
+
+
+def test_looks_at_the_same_time_are_one_also_one_that_takes_long_and_one_that_fails() -> None:
+    looks: list[float] = []
+    found, failures = ClusterResources(), [RpcError("no head")]
+
+    async def look() -> ClusterResources:
+        looks.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(20.0 if len(looks) == 1 else 0.01)
+        if len(looks) == 2:
+            raise failures.pop()
+        return found
+
+    async def main() -> None:
+        shared = SharedLook(look)
+        pending = [asyncio.create_task(shared()) for _ in range(100)]
+        for _ in range(19):
+            await asyncio.sleep(1.0)
+            pending.append(asyncio.create_task(shared()))
+        assert set(map(id, await asyncio.gather(*pending))) == {id(found)}
+        assert looks == [0.0]
+        with pytest.raises(RpcError):
+            await shared()
+        assert await asyncio.gather(shared(), shared()) == [found, found]
+        await asyncio.sleep(SHARED_S / 2)
+        await shared()
+        assert len(looks) == 3
+        await asyncio.sleep(SHARED_S)
+        await shared()
+        assert len(looks) == 4
+
+    virtual_time.run(main())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ A detached actor outlives the process that made it. It therefore watches its own
 """
 
 import asyncio
-import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -24,7 +23,7 @@ from backends.api.request import ParameterValue
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import Boot, read_state
 from cluster.controller.device_rules import device_rules
-from cluster.controller.draining_nodes import watch_nodes
+from cluster.controller.draining_nodes import NodeWatch
 from cluster.controller.explaining import explain
 from cluster.controller.gcs_watch import GcsWatch
 from cluster.controller.host import ControllerHost, RayControllerHost
@@ -203,8 +202,9 @@ class ModelController(OwnerCalls, RolloutCalls):
         self._supervisor.keep("watch of the GCS", self._gcs.run)
         # Nobody but its own process watches over a Ray of the server's own.
         is_joined = self._lifeline.period_s > 0
-        nodes = functools.partial(watch_nodes, host, self._lifecycle, options, is_joined=is_joined)
-        follow_until_end("nodes", nodes)
+        nodes = NodeWatch(host, self._lifecycle, options, is_joined=is_joined)
+        for look in nodes.looks():
+            follow_until_end(look.what, look.for_ever)
         self._supervisor.keep("rollouts", self._rollouts.run)
         follow_until_end("preemption", Preemption(host, self._lifecycle).run)
         host.placer.on_loaded.append(Preloading().loaded)

@@ -212,7 +212,7 @@ class RayControllerHost:
 
     async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
         """See `ControllerHost`."""
-        await GCS.run(end_unused_actors, in_use, draining)
+        await end_unused_actors(in_use, draining)
 
     async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
         """See `ControllerHost`."""

@@ -48,6 +48,9 @@ _log = logging.getLogger(__name__)
 # An actor start takes tenths of a second; one still silent after this may be waiting for room.
 _PLACEMENT_GRACE_S = 3.0
 _PLACEMENT_POLL_S = 5.0
+# How many of its looks ask at once how often the process has died, and how seldom later ones do.
+_FREQUENT_LOOKS = 4
+_MOST_LOOKS_BETWEEN = 16
 _STATISTICS_TIMEOUT_S = 2.0
 # How long a connection may take to a process that Ray could not reach, and until the next try.
 _KNOCK_S = 2.0
@@ -317,10 +320,15 @@ class InstancePlace:
         placed = self._supervisor.spawn("its first answer", self._answers(self._handle))
         timeout_s, was_blocked = _PLACEMENT_GRACE_S, False
         counts: list[int] = []
+        looks, asks_next = 0, 1
         while not (await asyncio.wait({placed}, timeout=timeout_s))[0]:
             timeout_s = _PLACEMENT_POLL_S
-            if await self._keeps_dying(counts):
-                return
+            looks += 1
+            # Looks at the nodes are shared, these questions are not: thousands may wait for room.
+            if looks == asks_next:
+                asks_next += 1 if looks < _FREQUENT_LOOKS else min(looks, _MOST_LOOKS_BETWEEN)
+                if await self._keeps_dying(counts):
+                    return
             cluster = await self._host.resources()
             blocked = blocked_by(self._placed, cluster)
             if blocked:

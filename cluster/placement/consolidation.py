@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which node is emptied, so that an autoscaler can remove it. Pure: the cluster and time are given.
 
-A node is under-used when little of it is reserved, and everything on it fits elsewhere by the rules
-by which instances are placed. It has to be so for a while before it is emptied, one node at a time.
+A node is under-used when little of it is reserved. When it has been so for a while it is emptied,
+one node at a time, if everything on it fits elsewhere by the rules by which instances are placed;
+else the while begins anew.
 Nothing is placed on it meanwhile, nor for a while after, in which the autoscaler may remove it.
 Another node is emptied only when the last has been left alone for as long: what was moved is never
 moved on at once.
@@ -104,15 +105,16 @@ def decide(
         and not node.is_draining
         and by_node.get(node.node_id)
         and _use_of(node) <= MOST_USED
-        and can_be_emptied(node.node_id, cluster, residents)
     ]
     since_s = {node_id: state.since_s.get(node_id, now_s) for node_id in under_used}
     due = [node_id for node_id in under_used if now_s - since_s[node_id] >= after_s]
     if not due:
         return ConsolidationState(since_s)
-    # The least is moved.
+    # The least is moved. One at each look: to try a node takes long where there are thousands.
     chosen = min(due, key=lambda node_id: (len(by_node[node_id]), node_id))
-    return ConsolidationState({}, chosen, now_s)
+    if can_be_emptied(chosen, cluster, residents):
+        return ConsolidationState({}, chosen, now_s)
+    return ConsolidationState(since_s | {chosen: now_s})
 
 
 def _settled(
@@ -140,32 +142,25 @@ def can_be_emptied(node_id: str, cluster: ClusterResources, residents: Sequence[
     without = cluster.with_draining((node_id,))
     counts = Counter(each.node_id for each in residents)
     promised: dict[str, dict[str, float]] = {}
-    placed = list(residents)
-    for at, resident in enumerate(residents):
-        if resident.node_id != node_id:
-            continue
-        spec = resident.spec
-        alike = _nodes_of(resident, placed)
+    before: dict[tuple[str, int], list[str]] = {}
+    for each in residents:
+        before.setdefault(_version_of(each.spec), []).append(each.node_id)
+    leaving = [each.spec for each in residents if each.node_id == node_id]
+    after = {version: list(before[version]) for version in map(_version_of, leaving)}
+    for spec in leaving:
+        alike = after[_version_of(spec)]
         alike.remove(node_id)
         target = _target(spec, without, Occupancy(alike, counts, promised))
         if target is None:
             return False
-        placed[at] = replace(resident, node_id=target)
+        alike.append(target)
         counts[target] += 1
         given = promised.setdefault(target, {})
         for name, amount in demand_of(spec).as_resources().items():
             given[name] = given.get(name, 0.0) + amount
     labels = {node.node_id: node.labels for node in cluster.nodes}
-    return all(
-        _keeps_apart(
-            read_placement(each.spec.config),
-            _nodes_of(each, residents),
-            _nodes_of(each, placed),
-            labels,
-        )
-        for each in residents
-        if each.node_id == node_id
-    )
+    rules = {_version_of(spec): read_placement(spec.config) for spec in leaving}
+    return all(_keeps_apart(rules[each], before[each], after[each], labels) for each in after)
 
 
 def _target(spec: InstanceSpec, cluster: ClusterResources, occupancy: Occupancy) -> str | None:
@@ -175,13 +170,8 @@ def _target(spec: InstanceSpec, cluster: ClusterResources, occupancy: Occupancy)
     return chosen.node_id if isinstance(chosen, NodeAssignment) else None
 
 
-def _nodes_of(resident: Resident, among: Iterable[Resident]) -> list[str]:
-    """Return the nodes of the instances of one's version, one for each."""
-
-    def key(spec: InstanceSpec) -> tuple[str, int]:
-        return spec.model_key, spec.version
-
-    return [each.node_id for each in among if key(each.spec) == key(resident.spec)]
+def _version_of(spec: InstanceSpec) -> tuple[str, int]:
+    return spec.model_key, spec.version
 
 
 def _keeps_apart(

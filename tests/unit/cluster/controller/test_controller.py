@@ -4,6 +4,7 @@
 
 import asyncio
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -521,6 +522,28 @@ async def test_a_node_that_drains_is_emptied_once_its_instances_run_elsewhere(
     (version,) = changes.models["m"].versions
     assert [each.node_id for each in version.instances] == ["other", "other"]
     assert host.world.log[-1].startswith("end m/1#")
+
+
+class SlowHost(FakeHost):
+    """Nodes that never say whether anybody uses what runs there."""
+
+    async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
+        await asyncio.get_running_loop().create_future()
+
+
+@in_virtual_time_with_folder
+async def test_what_else_is_asked_of_nodes_does_not_hold_up_the_watch_for_drains(
+    folder: Path,
+) -> None:
+    write_model(folder, "m")
+    host = SlowHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    await asyncio.sleep(60)
+    host.world.node = "other"
+    host.draining = {"n"}
+    await asyncio.sleep(2 + LOAD_S + DRAIN_S)
+    assert controller._lifecycle.records["m"].versions[1].instances[0].node_id == "other"
 
 
 @in_virtual_time_with_folder

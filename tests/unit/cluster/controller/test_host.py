@@ -25,7 +25,9 @@ from cluster.placement.nodes import SHARED_S
 from cluster.repository.agents.contracts import Action
 from deployments.instance.spec import Gang
 from deployments.model_files.contracts import ModelFiles
+from tests.support import virtual_time
 from tests.support.fake_ray import FakeRay
+from tests.support.fake_ray_actors import Reference
 from tests.support.instance_host import spec
 
 OTHER = "bb" * 28
@@ -174,13 +176,27 @@ async def test_actors_of_a_node_that_drains_end_and_those_that_are_in_use_stay(
     assert list(fake.actors) == [CONTROLLER_NAME, f"{FILES}{fake.node_id}", f"{FILES}{third}"]
 
 
-async def test_an_actor_that_does_not_say_whether_it_is_used_stays(
+def test_actors_that_do_not_say_whether_they_are_used_stay_and_have_a_few_seconds_together(
+    fake: FakeRay, host: RayControllerHost
+) -> None:
+    names = [f"{FILES}{number:02x}" for number in range(50)]
+    silent = [fake.have(name, Node()) for name in names[1:]]
+    for each in silent:
+        each.call = lambda method, *_: Reference(fake, None, method)  # type: ignore[method-assign]
+    fake.have(names[0], Node())
+
+    async def main() -> float:
+        await host.end_unused_actors((), {"00"})
+        return asyncio.get_running_loop().time()
+
+    assert virtual_time.run(main()) == pytest.approx(5.0)
+    assert set(fake.actors) == {CONTROLLER_NAME, *names[1:]}
+
+
+async def test_an_actor_that_is_lost_while_it_is_asked_is_left_alone(
     fake: FakeRay, host: RayControllerHost
 ) -> None:
     fake.have(f"{FILES}{OTHER}", Node())
-    fake.held = {"unused_s"}
-    await host.end_unused_actors((), {OTHER})
-    fake.held = set()
     fake.failures["unused_s"] = [ActorDiedError()]
     await host.end_unused_actors((), {OTHER})
     assert f"{FILES}{OTHER}" in fake.actors

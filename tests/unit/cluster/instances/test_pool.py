@@ -27,7 +27,7 @@ from cluster.placement.demand import ClusterResources, NodeResources
 from deployments.instance.progress import Progress
 from deployments.metrics.counters import Snapshot, decode
 from tests.support import virtual_time
-from tests.support.instance_host import LOAD_S, FakeHost, spec, until
+from tests.support.instance_host import LOAD_S, FakeActor, FakeHost, spec, until
 
 TIMEOUT_S = 10.0
 
@@ -444,6 +444,29 @@ async def test_an_instance_that_dies_before_it_answers_anything_has_failed_to_lo
     with pytest.raises(InternalError, match="its process has died 3 times before it answered"):
         await world.pool.start([spec(0)])
     assert len(world.host.killed) == 1
+
+
+class _FullHost(FakeHost):
+    """Has no room: nothing that is created ever answers."""
+
+    asked = 0
+
+    async def restarts(self, handle: FakeActor) -> int:
+        self.asked += 1
+        return 0
+
+
+@with_world
+async def test_instances_that_wait_for_long_are_asked_after_less_and_less(world: _World) -> None:
+    world.host = host = _FullHost()
+    host.dies_silently = True
+    world.pool = InstancePool(world._changed, host, world.prober)
+    starting = asyncio.create_task(world.pool.start([spec(index) for index in range(20)]))
+    await asyncio.sleep(20)
+    assert host.asked == 20 * 4
+    await asyncio.sleep(580)
+    assert host.asked <= 20 * 15
+    starting.cancel()
 
 
 @with_world

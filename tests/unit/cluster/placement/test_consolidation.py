@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which node is emptied: what fits elsewhere as a table of cases, and when in virtual time."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -185,3 +186,25 @@ def test_a_resource_that_ray_does_not_list_as_free_is_in_use() -> None:
     assert _use_of(NodeResources("a", {"CPU": 8.0, "GPU": 2.0}, {"CPU": 6.0})) == 1.0
     assert _use_of(NodeResources("a", {"CPU": 8.0}, {"CPU": 6.0})) == 0.25
     assert _use_of(NodeResources("a", {"node:a": 1.0, "CPU": 0.0}, {})) == 0.0
+
+
+def test_a_node_that_cannot_be_emptied_has_its_turn_again_after_the_others() -> None:
+    here = Looks(A, node("b", 7), C)
+    here.residents = [on("a", nodes="a"), on("b", "m"), on("b", "n")]
+    here.removable = {"a", "b"}
+    assert leaving(here.over(AFTER_S)) == set()
+    assert here.look().leaving == set()
+    assert here.look().leaving == {"b"}
+
+
+def test_a_look_at_thousands_of_instances_takes_little() -> None:
+    count = 200
+    nodes = tuple(node(f"n{number}", 5) for number in range(count))
+    residents = [on(f"n{i}", f"m{(40 * i + j) // 2}") for i in range(count) for j in range(40)]
+    here = Looks(*nodes)
+    here.residents, here.removable = residents, {each.node_id for each in nodes}
+    here.look()
+    here.now_s += AFTER_S
+    begun_s = time.process_time()
+    here.look()
+    assert time.process_time() - begun_s < 10.0

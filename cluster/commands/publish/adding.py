@@ -14,10 +14,10 @@ from cluster.commands.publish.formats import find_model
 from cluster.commands.publish.stored_models import StoredModel, find_stored
 from cluster.commands.publish.targets import Content
 from cluster.repository.configs import CONFIG_FILE
-from cluster.repository.filesystem import CACHE_DIRECTORY
 from cluster.repository.manifest import OWN_FILES
 from cluster.repository.model_directory import check_model_name
 from cluster.repository.stores.contracts import Store
+from cluster.repository.trees import files_below
 from cluster.repository.version_policy import find_versions
 
 _MAX_VERSION = 2**63 - 1
@@ -162,13 +162,16 @@ def _source_version(path: Path) -> int | None:
 def _of_repository(path: Path, version: int) -> tuple[str, dict[str, Content], dict[str, Content]]:
     files: dict[str, Content] = {}
     shared: dict[str, Content] = {}
-    for each in sorted(path.rglob("*")):
-        relative = each.relative_to(path).as_posix()
-        if not each.is_file() or CACHE_DIRECTORY in each.parts or each.name in OWN_FILES:
-            continue
+    for relative in sorted(files_below(path)):
         top, slash, rest = relative.partition("/")
         if slash and top == str(version):
-            files[rest] = each
-        elif not (slash and find_versions([top])[0]):
-            shared[relative] = each
+            # A framework's own file may have the name of a manifest, further down.
+            if rest not in OWN_FILES:
+                files[rest] = path / relative
+        elif relative not in OWN_FILES and not (slash and find_versions([top])[0]):
+            shared[relative] = path / relative
+    if not files:
+        raise InvalidArgumentError(
+            f"version {version} of the model in '{path}' has no files; add what it is loaded from"
+        )
     return f"version {version} of a model of a repository", files, shared

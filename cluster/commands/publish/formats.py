@@ -19,7 +19,7 @@ from backends.framework.onnx_file import read_model_file
 from backends.framework.torch_file import Format as TorchFormat
 from backends.framework.torch_file import format_of
 from backends.framework.wire import fields
-from cluster.repository.filesystem import CACHE_DIRECTORY
+from cluster.repository.trees import files_below
 
 _HEAD_BYTES: Final = 1 << 16
 _PICKLES: Final = frozenset({".pkl", ".pickle", ".joblib"})
@@ -172,11 +172,7 @@ def _beside(file: Path, name: str) -> Path:
 
 
 def _below(folder: Path, prefix: str) -> dict[str, Path]:
-    return {
-        f"{prefix}{each.relative_to(folder).as_posix()}": each
-        for each in sorted(folder.rglob("*"))
-        if each.is_file() and CACHE_DIRECTORY not in each.parts
-    }
+    return {f"{prefix}{path}": folder / path for path in sorted(files_below(folder))}
 
 
 def _format_of(path: Path) -> ModelFormat | None:

@@ -140,6 +140,32 @@ def test_a_model_of_a_repository_keeps_its_config_and_labels(
     assert (repository / "net/1/model.onnx").read_bytes() == onnx_file(batched=True)
 
 
+def test_links_to_folders_are_followed_and_files_named_as_manifests_further_down_are_kept(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, released = Path("source"), Path("releases/7")
+    (released / "assets").mkdir(parents=True)
+    (released / "model.onnx").write_bytes(onnx_file())
+    (released / "manifest.json").write_text("of the repository it comes from")
+    (released / "assets" / "manifest.json").write_text("the model's own")
+    source.mkdir()
+    (source / "1").symlink_to(released.absolute())
+    assert run(capsys, "add", "source", "--name", "net")[0] == 0
+    assert tree(repository / "net/1") == ["assets/manifest.json", "manifest.json", "model.onnx"]
+    assert (repository / "net/1/assets/manifest.json").read_text() == "the model's own"
+    assert "the repository" not in (repository / "net/1/manifest.json").read_text()
+
+
+def test_a_version_without_files_is_refused(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("source/1/below").mkdir(parents=True)
+    code, _, text = run(capsys, "add", "source", "--name", "net")
+    assert code == 1
+    assert "version 1 of the model in 'source' has no files" in text
+    assert not (repository / "net").exists()
+
+
 def test_versions_are_listed_with_size_backend_and_manifest(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

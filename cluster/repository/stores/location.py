@@ -185,13 +185,15 @@ def _parse_mlflow(text: str) -> Location:
 
 def _parse_other(text: str) -> Location:
     scheme = _scheme_of(text)[0]
-    if scheme not in known_implementations:
-        raise UnsupportedError(
-            f"model repository '{text}': scheme '{scheme}' is not supported, expected a local "
-            "directory, s3://, gs://, as://, hf://, mlflow://, or a protocol of fsspec"
-        )
     shown = urlsplit(text)
     host = shown.netloc.rpartition("@")[2]
+    if scheme not in known_implementations:
+        # What precedes an @, or follows a question mark, may be a password.
+        raise UnsupportedError(
+            f"model repository '{scheme}://{host}{shown.path}': scheme '{scheme}' is not supported,"
+            " expected a local directory, s3://, gs://, as://, hf://, mlflow://, or a protocol of"
+            " fsspec"
+        )
     return Location(scheme, f"{scheme}://{host}{shown.path}".rstrip("/"), url=text.rstrip("/"))
 
 

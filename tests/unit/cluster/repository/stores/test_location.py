@@ -96,6 +96,12 @@ def test_passwords_of_other_protocols_are_not_shown():
     assert "secret" not in repr(location)
 
 
+def test_a_password_of_an_unknown_scheme_is_not_repeated() -> None:
+    with pytest.raises(UnsupportedError, match=r"'swift://host/models'.*'swift'") as refusal:
+        parse_location("swift://bob:hunter2@host/models?key=hunter3")
+    assert "hunter" not in str(refusal.value)
+
+
 _NAME = st.text("abcdefghijklmnopqrstuvwxyz0123456789-.", min_size=1, max_size=12)
 _PART = st.text(st.characters(exclude_characters="/?", exclude_categories=("Cs",)), min_size=1)
 _PATH = st.lists(_PART, max_size=4).map("/".join)

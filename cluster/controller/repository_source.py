@@ -50,6 +50,7 @@ from deployments.instance.spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
 
+_KINDS_ON_GPUS: Final = ("KIND_AUTO", "KIND_GPU")
 # Why a model cannot be read that may be read later, also as a file that is half written.
 _MAY_PASS: Final = (InternalError, NotFoundError, UnavailableError)
 
@@ -272,7 +273,8 @@ class RepositorySource:
                 self._prepared.release(files)
             raise
         if model.files is not None:
-            self.watch.note_read(name, model.digest, self._gpu_ids)
+            gpu_ids = self._gpu_ids if _depends_on_gpus(model.config) else None
+            self.watch.note_read(name, model.digest, gpu_ids)
         return candidate
 
     def _read(
@@ -429,6 +431,13 @@ class RepositorySource:
             directories: From which the live instances were loaded.
         """
         await AGENTS.run(self._prepared.adopt, directories)
+
+
+def _depends_on_gpus(config: ModelConfig) -> bool:
+    """Whether what is made of a config depends on which GPUs there are."""
+    if config.instance_group:
+        return any(group.kind in _KINDS_ON_GPUS for group in config.instance_group)
+    return normalise(config, gpu_ids=()).message != normalise(config, gpu_ids=(0,)).message
 
 
 def _agents_folder(secret: bytes) -> Path:

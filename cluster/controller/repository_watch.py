@@ -38,7 +38,7 @@ class RepositoryWatch:
         self.is_complete = True
         self._directories: Mapping[str, str] = {}
         self._digests: Mapping[str, bytes] = {}
-        self._read: dict[str, tuple[bytes, tuple[int, ...]]] = {}
+        self._read: dict[str, tuple[bytes, tuple[int, ...] | None]] = {}
         # By model that was ever listed: its repository, at last.
         self._homes: dict[str, str] = {}
         self.unread: set[str] = set()
@@ -81,8 +81,14 @@ class RepositoryWatch:
         if has_changed:
             self._changed()
 
-    def note_read(self, name: str, digest: bytes, gpu_ids: tuple[int, ...]) -> None:
-        """Note that a model in a store was read as it was with a digest, for these GPUs."""
+    def note_read(self, name: str, digest: bytes, gpu_ids: tuple[int, ...] | None) -> None:
+        """Note that a model in a store was read as it was with a digest.
+
+        Args:
+            name: The model.
+            digest: Of all its files.
+            gpu_ids: The GPUs that it was read for; None for one that is the same for any.
+        """
         self._read[name] = (digest, gpu_ids)
 
     def note_unread(self, name: str, *, may_pass: bool) -> None:
@@ -107,7 +113,8 @@ class RepositoryWatch:
         return frozenset(
             name
             for name in names
-            if name in self._digests and self._read.get(name) == (self._digests[name], gpu_ids)
+            if (digest := self._digests.get(name)) is not None
+            and self._read.get(name) in {(digest, gpu_ids), (digest, None)}
         )
 
     def away(self, names: Iterable[str]) -> frozenset[str]:

@@ -224,5 +224,37 @@ async def test_a_model_in_a_store_is_read_again_only_when_its_listing_changed(
     assert not is_there(candidate.model_dir)
 
 
+@pytest.mark.parametrize(
+    ("group", "is_read_again"),
+    [
+        ("instance_group { kind: KIND_CPU }", False),
+        ("instance_group { kind: KIND_MODEL }", False),
+        ("instance_group { kind: KIND_AUTO }", True),
+        ("instance_group { kind: KIND_AUTO gpus: [3] }", True),
+        ("max_batch_size: 0", True),
+    ],
+)
+def test_only_models_that_gpus_concern_are_read_again_when_one_comes_or_goes(
+    group: str, is_read_again: bool, tmp_path: Path
+) -> None:
+    @in_virtual_time_with_folder
+    async def check(folder: Path) -> None:
+        write_model(folder, "m", group=group)
+        location = f"memory://{folder.name}-{len(group)}/models"
+        store, config = open_store(location), folder / "m" / "config.pbtxt"
+        store.write("m/config.pbtxt", config.read_bytes())
+        store.write("m/1/model.py", b"x")
+        host = FakeHost()
+        source = await source_of(folder, host, model_repository=location)
+        await source.list_names()
+        await read(source)
+        host.devices["n"] = GPUS
+        await asyncio.sleep(1)
+        await source.look_at_cluster()
+        assert source.unchanged(["m"]) == (frozenset() if is_read_again else {"m"})
+
+    check(tmp_path)
+
+
 def is_there(path: str) -> bool:
     return Path(path).exists()

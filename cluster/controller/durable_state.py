@@ -79,16 +79,19 @@ class SavedState(msgspec.Struct):
     def want(self, name: str, records: Iterable[ModelRecord]) -> None:
         """Note that a model was loaded; ensembles that came back with it are wanted again too."""
         self.unloaded.pop(name, None)
-        self.asked = list(dict.fromkeys((*self.asked, name)))
-        back = (r.name for r in records if r.is_explicit and r.ready_versions)
-        self.wanted = list(dict.fromkeys((*self.wanted, name, *back)))
+        # Of thousands of records most are of models that are made of no other.
+        back = (r.name for r in records if r.composing and r.is_explicit and r.ready_versions)
+        self.asked += () if name in self.asked else (name,)
+        known = frozenset(self.wanted)
+        self.wanted += [each for each in dict.fromkeys((name, *back)) if each not in known]
 
     def forget(self, names: Collection[str], records: Iterable[ModelRecord]) -> None:
         """Note that models were unloaded; one that could not be loaded anew is still wanted."""
         self.wanted = [name for name in self.wanted if name not in names]
         self.asked = [name for name in self.asked if name not in names]
-        unloaded = {record.name: record.unloaded_versions for record in records}
-        self.unloaded = {name: list(versions) for name, versions in unloaded.items() if versions}
+        for record in records:
+            if record.name in names and record.unloaded_versions:
+                self.unloaded[record.name] = list(record.unloaded_versions)
 
 
 class _SavedOverride(msgspec.Struct):

@@ -46,6 +46,8 @@ _PIP: Final = (
     "--disable-pip-version-check",
 )
 # What uv draws beside its lines.
+# Of an index, whose token clients shall not read in the load's error.
+_USER_IN_URL: Final = re.compile(r"://[^/@\s]+@")
 _DRAWN: Final = re.compile(r"^[\s\xd7\u2500-\u25ff]+")
 
 
@@ -177,7 +179,7 @@ def _run(command: Sequence[str], requirements: Requirements, folder: Path) -> No
         ) from None
     if done.returncode:
         lines = (_DRAWN.sub("", line).strip() for line in done.stdout.splitlines())
-        said = " ".join(filter(None, lines))[-_MAX_OUTPUT_CHARS:]
+        said = _USER_IN_URL.sub("://...@", " ".join(filter(None, lines)))[-_MAX_OUTPUT_CHARS:]
         raise InvalidArgumentError(
             f"the requirements in '{requirements.path}' cannot be met: "
             f"{said or f'{command[2]} ended with {done.returncode}'}"

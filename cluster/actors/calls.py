@@ -17,6 +17,7 @@ from ray.exceptions import (
 )
 
 from backends.api.errors import InternalError, TritonError
+from cluster.options.concealing import without_user
 from deployments.instance.spec import NAMESPACE
 
 T = TypeVar("T")
@@ -61,7 +62,8 @@ def _installer_output(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = next((i for i, line in enumerate(lines) if line.endswith(_INSTALLER_OUTPUT)), None)
     shown = lines[-1:] if said is None else lines[said + 1 :]
-    return "\n".join(shown)[-_MAX_OUTPUT_CHARS:]
+    # An index may be given with a token, which clients shall not read in the load's error.
+    return without_user("\n".join(shown))[-_MAX_OUTPUT_CHARS:]
 
 
 def actor_names() -> list[str]:

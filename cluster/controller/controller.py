@@ -453,7 +453,8 @@ class ModelController(OwnerCalls, RolloutCalls):
             # A listing tells of it; it loads with its first use again.
             self._state.saved.forget((key,), records)
         if not self._state.save_override(key, override):
-            _log.warning("the files model '%s' was loaded with are too big to be kept", key)
+            text = "the files '%s' was loaded with are not kept: they, or those of all, are too big"
+            _log.warning(text, key)
         await self._state.save()
 
     async def unload(self, name: str, unload_dependents: bool = False) -> None:

@@ -43,6 +43,8 @@ _GENERATION_BLOCK = 1000
 _WRITE_TIMEOUT_S = 10.0
 # The head keeps the store in memory: an override with larger files lasts as long as the controller.
 MAX_OVERRIDE_BYTES = 64 * 1024 * 1024
+# Of all models together: so does what is above that.
+MAX_OVERRIDES_BYTES = 1024 * 1024 * 1024
 
 
 class SavedState(msgspec.Struct):
@@ -120,6 +122,8 @@ class DurableState:
     ) -> None:
         self.saved = saved
         self.overrides = overrides
+        # Of those that are in the store.
+        self._kept_bytes = {name: _size_of(override) for name, override in overrides.items()}
         self.secret = secret
         self._store = store
         self._writer = StoreWriter(store)
@@ -220,20 +224,24 @@ class DurableState:
         await self.save()
 
     def save_override(self, name: str, override: Override) -> bool:
-        """Have a model's override kept, or forgotten; False when it is too big to be kept.
+        """Have a model's override kept, or forgotten; False when there is no room for it.
 
         `save` waits for it too.
         """
         key = _OVERRIDE_PREFIX + name.encode()
         if override.config_json is None and not override.files:
+            self._kept_bytes.pop(name, None)
             if self.overrides.pop(name, None) is not None:
                 self._writer.delete(key)
             return True
         self.overrides[name] = override
-        if sum(map(len, override.files.values())) > MAX_OVERRIDE_BYTES:
+        size_bytes = _size_of(override)
+        kept_bytes = sum(self._kept_bytes.values()) - self._kept_bytes.pop(name, 0)
+        if size_bytes > MAX_OVERRIDE_BYTES or kept_bytes + size_bytes > MAX_OVERRIDES_BYTES:
             # What an earlier load was given must not come back in its place.
             self._writer.delete(key)
             return False
+        self._kept_bytes[name] = size_bytes
         saved = _SavedOverride(
             override.config_json, dict(override.files), override.directory_digest
         )
@@ -275,6 +283,10 @@ class DurableState:
         except TimeoutError:
             return False
         return True
+
+
+def _size_of(override: Override) -> int:
+    return len(override.config_json or "") + sum(map(len, override.files.values()))
 
 
 def _state_key(number: int) -> bytes:

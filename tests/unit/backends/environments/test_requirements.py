@@ -121,6 +121,13 @@ def test_what_cannot_be_met_names_file_and_requirement_on_one_line(
     assert not [each for each in (cache / "layers").iterdir() if each.is_dir()]
 
 
+def test_an_index_that_is_not_reached_is_named_without_its_user(wheels: Path, cache: Path) -> None:
+    index = "--index-url=http://who:token@127.0.0.1:9/simple"
+    with pytest.raises(InvalidArgumentError) as raised:
+        installed(wanting(wheels, index, "one_zq==9.9 @ http://who:token@127.0.0.1:9/a.whl"), cache)
+    assert "token" not in raised.value.message
+
+
 @pytest.mark.slow
 def test_what_an_ended_process_left_half_made_is_not_used(wheels: Path, cache: Path) -> None:
     make_wheel(wheels, "one_zq", "1.0", "")

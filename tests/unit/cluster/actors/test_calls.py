@@ -22,6 +22,11 @@ def test_environment_that_cannot_be_made_shows_what_the_installer_said():
     )
 
 
+def test_what_the_installer_said_has_no_user_of_an_index():
+    text = FAILED.replace("ERROR: No", "ERROR: https://who:token@host/simple: no")
+    assert "token" not in cause_of(RuntimeEnvSetupError(text))
+
+
 def test_failure_without_an_installer_shows_its_last_line_in_bounds():
     text = cause_of(RuntimeEnvSetupError("Traceback:\n" + "x" * 10_000))
     assert text.endswith("xxx")

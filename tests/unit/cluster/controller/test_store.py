@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from backends.api.errors import UnavailableError
+from cluster.controller import durable_state
 from cluster.controller.durable_state import DurableState
 from cluster.controller.store import StoreWriter
-from cluster.models.override import Override
+from cluster.models.override import NO_OVERRIDE, Override
 from tests.support.control_plane_fakes import in_virtual_time, now
 from tests.support.controller_fakes import WRITE_S, FakeStore
 
@@ -109,6 +110,29 @@ async def test_files_that_are_too_big_do_not_leave_those_of_an_earlier_load() ->
     assert not state.save_override("m", Override("{}", {"file:1/x": bytes(65 << 20)}))
     await state.save()
     assert not (await DurableState.restore(store)).has_files_of("m")
+
+
+def test_files_of_all_loads_together_are_kept_up_to_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(durable_state, "MAX_OVERRIDES_BYTES", 100)
+
+    @in_virtual_time
+    async def check() -> None:
+        store = FakeStore()
+        state = await DurableState.create(store)
+        given = {name: Override("{}", {"file:1/x": bytes(38)}) for name in "abc"}
+        assert [state.save_override(name, given[name]) for name in "abc"] == [True, True, False]
+        # In place of its own there is room, also after a restart.
+        await state.save()
+        again = await DurableState.restore(store)
+        assert sorted(again.overrides) == ["a", "b"]
+        assert again.save_override("a", given["a"])
+        assert not again.save_override("c", given["c"])
+        again.save_override("b", NO_OVERRIDE)
+        assert again.save_override("c", given["c"])
+
+    check()
 
 
 @in_virtual_time

@@ -10,6 +10,8 @@ actor is lost:
 - Ray restarts a crashed actor under its name; then `describe` answers again, with a new endpoint.
 - An actor Ray has given up on, or that keeps dying, is created anew, with a growing delay between
   attempts (`cluster.instances.restarts`).
+- A kill counts once the actor's name is free; until then the actor has its device. One that would
+  not die keeps its name, and the place goes on under another.
 """
 
 import asyncio
@@ -32,6 +34,7 @@ from cluster.instances.host import (
     EnvironmentFailedError,
     InstanceHost,
 )
+from cluster.instances.kills import KILL_AGAIN_S, is_killed, kill_until_dead
 from cluster.instances.placer import Placer
 from cluster.instances.prober import Prober
 from cluster.instances.reachability import Knock
@@ -57,6 +60,8 @@ _KNOCK_S = 2.0
 _UNREACHABLE_S = 1.0
 # One death may be of the machine's making.
 _MOST_SILENT_DEATHS = 2
+# How often an actor is killed before its place goes on without its name.
+_MOST_KILLS = 3
 # On one node the first finds what it starts with; the next may be on others.
 _MOST_STARTS_WITH_LAYER = 3
 
@@ -72,6 +77,7 @@ class InstancePlace:
         handle: An actor that is alive already; None to create one.
         description: What that actor says of itself.
         devices: Gives it its place; None leaves that to Ray.
+        renumber: Returns a recipe under a name that nothing ever had; None keeps to the name.
 
     Attributes:
         settled: Done once it is live or waits for room; an error when its first load failed.
@@ -88,6 +94,7 @@ class InstancePlace:
         handle: Any = None,
         description: InstanceDescription | None = None,
         devices: Placer | None = None,
+        renumber: Callable[[InstanceSpec], InstanceSpec] | None = None,
     ) -> None:
         self.spec = spec
         self.description = description
@@ -98,6 +105,7 @@ class InstancePlace:
         self._host = host
         self._prober = prober
         self._devices = devices
+        self._renumber = renumber
         self._handle = handle
         # With the device that its actor has.
         self._placed = spec
@@ -167,28 +175,52 @@ class InstancePlace:
         return None
 
     async def end(self, timeout_s: float) -> None:
-        """Shut the actor down, or kill it when that takes too long."""
-        self.stop_watching()
-        await self._end_actor(timeout_s)
-        # Not before: what is not known to be dead may have its device yet.
-        if self._devices is not None:
-            self._devices.release(self.spec.name)
-        if self._handle is not None:
-            await self._host.release(self.spec)
+        """Shut the actor down, or kill it when that takes too long.
 
-    async def _end_actor(self, timeout_s: float) -> None:
-        if self._handle is None and self._creation is not None:
-            # Why it failed is known already, or does not matter any more.
-            with contextlib.suppress(Exception):
-                self._handle = await self._creation
-        if self._handle is None:
+        A kill that is not known to have happened is repeated after this has returned.
+        """
+        self.stop_watching()
+        handle = await self._found()
+        if handle is None:
+            self._let_go(self.spec.name)
             return
         # A model that still executes could not be finalized either.
         if self.description is not None and not self._is_hung:
             with contextlib.suppress(ActorLostError, TritonError, TimeoutError):
                 async with asyncio.timeout(timeout_s + 1):
-                    await self._host.call(self._handle, "shutdown")
-        await self._host.kill(self._handle)
+                    await self._host.call(handle, "shutdown")
+        if await is_killed(self._host, handle, self.spec):
+            self._let_go(self.spec.name)
+        else:
+            self._kill_on(handle, self.spec)
+
+    async def _found(self) -> Any:
+        """Return the actor there is or is about to be; None when there is none.
+
+        A creation that failed may have made one all the same.
+        """
+        if self._handle is None and self._creation is not None:
+            # Why it failed is known already, or does not matter any more.
+            with contextlib.suppress(Exception):
+                self._handle = await self._creation
+            if self._handle is None:
+                with contextlib.suppress(Exception):
+                    self._handle = await self._host.look_up(self.spec.name)
+        return self._handle
+
+    def _kill_on(self, handle: Any, spec: InstanceSpec) -> None:
+        """Kill an actor until it is dead; as long it has its device, and nobody waits for it."""
+
+        async def kill() -> None:
+            await asyncio.sleep(KILL_AGAIN_S)
+            await kill_until_dead(self._host, handle, spec)
+            self._let_go(spec.name)
+
+        self._supervisor.spawn("its kill", kill())
+
+    def _let_go(self, name: str) -> None:
+        if self._devices is not None:
+            self._devices.release(name)
 
     async def _live(self) -> None:
         while True:
@@ -246,7 +278,7 @@ class InstancePlace:
         except ImportedAlreadyError as error:
             return await self._start_with_layer(error)
         except (ActorLostError, TritonError, ValueError) as error:
-            # ValueError: the name is still held by an actor that is on its way out.
+            # ValueError: the name is held by an actor that nobody knows of.
             return error
         self.load_error = None
         self.reason = ""
@@ -289,13 +321,14 @@ class InstancePlace:
             error = InvalidArgumentError(f"instance {self.spec.name} cannot be placed: {error}")
         loaded_badly = isinstance(error, TritonError)
         self._restarts.failed()
-        if loaded_badly or not self._restarts.is_left_to_ray or await self._is_gone():
+        is_taken = isinstance(error, ValueError)
+        if loaded_badly or is_taken or not self._restarts.is_left_to_ray or await self._is_gone():
             await self._discard()
         if isinstance(error, TritonError) and not self.settled.done():
             self.settle(error)
             return False
         self.load_error = error if isinstance(error, TritonError) else None
-        if not isinstance(error, ValueError):
+        if not is_taken:
             self.reason = f"instance {self.spec.name} is restarting: {_cause_of(error)}"
         _log.warning("%s", self.reason)
         self._on_change()
@@ -352,7 +385,7 @@ class InstancePlace:
         if deaths <= _MOST_SILENT_DEATHS:
             return False
         self._gave_up = f"its process has died {deaths} times before it answered; see its log"
-        await self._host.kill(self._handle)
+        await kill_until_dead(self._host, self._handle, self.spec)
         return True
 
     async def _watch(self) -> None:
@@ -425,11 +458,24 @@ class InstancePlace:
 
     async def _discard(self) -> None:
         """End the actor for good; the next attempt creates another."""
-        if self._handle is not None:
-            await self._host.kill(self._handle)
-            await self._host.release(self.spec)
+        handle = await self._found()
+        if handle is not None:
+            for _ in range(_MOST_KILLS):
+                if await is_killed(self._host, handle, self.spec):
+                    break
+            else:
+                self._leave(handle)
         # Not before: whoever ends the place meanwhile has to end the actor too.
         self._handle = self._creation = None
+
+    def _leave(self, handle: Any) -> None:
+        """Go on without an actor that would not die, under another name."""
+        if self._renumber is None:
+            raise ActorLostError(f"instance {self.spec.name} would not die")
+        self._kill_on(handle, self.spec)
+        before, self.spec = self.spec.name, self._renumber(self.spec)
+        self._placed = self.spec
+        _log.warning("instance %s would not die; %s takes its place", before, self.spec.name)
 
     async def _is_gone(self) -> bool:
         """Whether Ray has given the actor up, rather than being about to restart it."""

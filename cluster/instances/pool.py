@@ -295,6 +295,7 @@ class InstancePool:
     def _renumbered(self, spec: InstanceSpec) -> InstanceSpec:
         """Return a spec with an index that no instance of the pool ever had."""
         index = self._next_index
+        self._next_index += 1
         name = ActorName(spec.model_key, spec.version, index, spec.generation)
         return replace(spec, index=index, name=str(name))
 
@@ -322,7 +323,14 @@ class InstancePool:
         description: InstanceDescription | None = None,
     ) -> InstancePlace:
         place = InstancePlace(
-            spec, self._notify, self._host, self._prober, handle, description, self._devices
+            spec,
+            self._notify,
+            self._host,
+            self._prober,
+            handle,
+            description,
+            self._devices,
+            self._renumbered,
         )
         places.append(place)
         self._next_index = max(self._next_index, spec.index + 1)

@@ -5,7 +5,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backends.api.errors import TritonError
@@ -49,6 +49,7 @@ class FakeActor:
         counted: What it has counted.
         resumes: Done once it is not stopped any more; None while it never was.
         node: Where it runs.
+        has_process: Set once Ray had room for it.
     """
 
     spec: InstanceSpec
@@ -61,6 +62,7 @@ class FakeActor:
     resumes: asyncio.Event | None = None
     node: str = "node"
     is_closed: asyncio.Event = field(default_factory=asyncio.Event)
+    has_process: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def answer(self, method: str) -> Any:
         if method == "describe":
@@ -98,6 +100,11 @@ class FakeHost:
         dies_silently: Whether processes die before they answer anything.
         kill_s: How long a kill takes.
         fail_kill: Raised by `kill`, each once.
+        hung_kills: How many of the next kills never answer.
+        lost_kills: How many of the next kills are answered, and do nothing.
+        room: How many actors have a process; None for all.
+        running: The release that processes run which are started.
+        twice: Exclusive devices that were given to an actor while another had them.
         node: Where actors start that were given no place.
     """
 
@@ -113,6 +120,11 @@ class FakeHost:
         self.deaths = 7
         self.kill_s = 0.0
         self.fail_kill: list[Exception] = []
+        self.hung_kills = 0
+        self.lost_kills = 0
+        self.room: int | None = None
+        self.running = ""
+        self.twice: list[str] = []
         self.node = "node"
         self._numbers = itertools.count()
         self._names: dict[str, FakeActor] = {}
@@ -125,20 +137,30 @@ class FakeHost:
         if spec.gang is not None:
             self.groups.add(spec.name)
         died = asyncio.get_running_loop().create_future()
+        spec = replace(spec, release=self.running)
+        has = {actor.spec.device for actor in self.alive}
+        if spec.device is not None and spec.device.is_exclusive and spec.device in has:
+            self.twice.append(f"{spec.device.uuid} to {spec.name}")
         place = spec.device or spec.node
         node = self.node if place is None else place.node_id
         actor = FakeActor(spec, f"i{next(self._numbers)}", died, node=node)
         self.actors.append(actor)
         self._names[spec.name] = actor
+        self.give_room()
         return actor
 
+    def give_room(self) -> None:
+        """Start the processes that there is room for, the oldest first."""
+        room = len(self._names) if self.room is None else self.room
+        room -= sum(actor.has_process.is_set() for actor in self.alive)
+        for actor in [each for each in self.alive if not each.has_process.is_set()][: max(0, room)]:
+            actor.has_process.set()
+
     async def call(self, handle: FakeActor, method: str, *arguments: object) -> Any:
-        if method == "describe" and self.fail_load:
-            raise self.fail_load.pop(0)
         died = handle.died
         if self.dies_silently:
             await asyncio.wait({died})
-        answer = asyncio.ensure_future(handle.answer(method))
+        answer = asyncio.ensure_future(self._answer(handle, method))
         try:
             await asyncio.wait({answer, died}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -147,6 +169,12 @@ class FakeHost:
         if died.done():
             died.result()
         return answer.result()
+
+    async def _answer(self, actor: FakeActor, method: str) -> Any:
+        await actor.has_process.wait()
+        if method == "describe" and self.fail_load:
+            raise self.fail_load.pop(0)
+        return await actor.answer(method)
 
     async def knock(self, address: tuple[str, int], timeout_s: float) -> Knock:
         return self.knocked
@@ -178,9 +206,16 @@ class FakeHost:
             await asyncio.sleep(self.kill_s)
         if self.fail_kill:
             raise self.fail_kill.pop(0)
+        if self.hung_kills:
+            self.hung_kills -= 1
+            await asyncio.Event().wait()
+        if self.lost_kills:
+            self.lost_kills -= 1
+            return
         if self._names.get(handle.spec.name) is handle:
             del self._names[handle.spec.name]
             self.killed.append(handle.incarnation)
+            self.give_room()
         self.crash(handle)
 
     async def release(self, spec: InstanceSpec) -> None:

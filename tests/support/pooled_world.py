@@ -29,22 +29,27 @@ class PooledWorld(World):
         placer: Gives them their places.
         leases: Who has which device.
         made: All pools there were, by age.
+        prober: Finds those that hang.
     """
 
     def __init__(
-        self, *candidates: Candidate, cluster: ClusterResources | None = None, retry_count: int = 0
+        self,
+        *candidates: Candidate,
+        cluster: ClusterResources | None = None,
+        retry_count: int = 0,
+        patience_s: float = 0.0,
     ) -> None:
         self.host = FakeHost()
         self.host.kill_s = KILL_S
         self.made: list[InstancePool] = []
         super().__init__(*candidates, retry_count=retry_count)
         self.cluster = cluster or ClusterResources()
-        self._prober = Prober(0.0)
+        self.prober = Prober(patience_s)
         self.leases = DeviceLeases(self._look, NodeDevices(self._inventory))
         self.placer = Placer(self._look, self.leases)
 
     def _make_pool(self, on_change: Callable[[], None]) -> VersionPool:
-        pool = InstancePool(on_change, self.host, self._prober, self.placer)
+        pool = InstancePool(on_change, self.host, self.prober, self.placer)
         self.made.append(pool)
         return pool
 

@@ -206,3 +206,20 @@ async def test_a_device_is_given_to_the_next_once_the_one_before_is_killed() -> 
     await asyncio.gather(loading, next_one)
     await world.lifecycle.unload("n")
     assert nothing_is_left(world)
+
+
+@in_virtual_time
+async def test_a_device_is_given_to_the_next_once_a_kill_that_was_lost_has_happened() -> None:
+    world = await loaded(on_device("m"), there=ONE_DEVICE)
+    world.candidates["n"] = on_device("n")
+    world.host.lost_kills = 2
+    await world.lifecycle.unload("m")
+    assert world.reason("m") == "unloaded"
+    await error_of(world.lifecycle.load("n"))
+    while "n/1#0@2" not in world.alive:
+        await asyncio.sleep(0.1)
+        assert len(world.alive) <= 1
+    await asyncio.sleep(2 * LOAD_S)
+    assert world.endpoints("n") == ["n/1#0"]
+    await world.lifecycle.unload("n")
+    assert nothing_is_left(world)

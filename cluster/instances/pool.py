@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Instance pools: the instances of one generation of a model version.
+"""Instance pools: the instances of a model version.
 
 A pool is changed in place in three steps, so that requests find as many instances as before at any
-instant: new instances are *staged*, that is started beside the others; a commit makes them members
-and lets others leave; those drain, and end. What an instance that left has counted stays with the
-pool, by node.
+instant: new instances are *staged*, that is started beside the others; a commit makes members of
+those that are ready and lets as many others leave; those drain, and end. So one goes for one where
+there is no room for all: who has no successor yet stays. What an instance that left has counted
+stays with the pool, by node, until one of a newer generation takes requests.
 
 A pool tells its owner about every change by one callback and is asked for its endpoints.
 """
@@ -28,7 +29,7 @@ from deployments.metrics.counters import Snapshot, encode, merge
 
 
 class InstancePool:
-    """The instances of one generation of a model version.
+    """The instances of a model version.
 
     Args:
         on_change: Called on the loop whenever endpoints or reasons changed.
@@ -53,10 +54,14 @@ class InstancePool:
         self._leaving: list[InstancePlace] = []
         self._to_drain: list[InstancePlace] = []
         self._past: dict[str, Snapshot] = {}
+        self._generation = 0
         self._next_index = 0
         self._changed = asyncio.Event()
-        self._closing = asyncio.Event()
-        self._closing_s = 0.0
+        self._drains: set[asyncio.Future[None]] = set()
+        # Set when those that drain now have no longer than so many seconds.
+        self._hurried = asyncio.Event()
+        self._hurried_s = 0.0
+        self._is_closed = False
 
     @property
     def specs(self) -> tuple[InstanceSpec, ...]:
@@ -87,7 +92,7 @@ class InstancePool:
     @property
     def is_live(self) -> bool:
         """Whether it serves: some member that takes requests is live, or any if none does."""
-        return _is_live(self._members)
+        return _live_count(self._members) > 0
 
     @property
     def reason(self) -> str:
@@ -96,9 +101,9 @@ class InstancePool:
         return "; ".join(place.reason for place in places if place.reason)
 
     @property
-    def config(self) -> ModelConfig | None:
-        """Config of the first live instance, as its backend completed it."""
-        live = (p.description for p in self._members if p.description is not None)
+    def staged_config(self) -> ModelConfig | None:
+        """Config of the first staged instance that is live, as its backend completed it."""
+        live = (p.description for p in self._staged if p.description is not None)
         return next((description.config for description in live), None)
 
     @property
@@ -121,65 +126,77 @@ class InstancePool:
             if place.endpoint is not None and place.endpoint.node_id in node_ids
         )
 
-    async def start(self, specs: Iterable[InstanceSpec]) -> None:
-        """Add instances and wait until each is ready or waits for room in the cluster.
-
-        Raises:
-            TritonError: An instance failed to load. The others go on until `unstart` or `close`.
-        """
-        await asyncio.gather(*[self._add(self._members, spec).settled for spec in specs])
-
-    async def unstart(self) -> None:
-        """End the members; those that leave drain on, and others may be started."""
-        members, self._members = self._members, []
-        self._notify()
-        await asyncio.gather(*(place.end(0) for place in members))
-
-    async def wait_live(self) -> None:
-        """Wait until the pool serves, however long the cluster has no room for an instance.
-
-        Raises:
-            TritonError: An instance got room and failed to load.
-        """
-        await self._wait_live(())
-
     async def stage(
-        self,
-        specs: Iterable[InstanceSpec],
-        leaving: Collection[str],
-        on_blocked: Callable[[], None],
+        self, specs: Iterable[InstanceSpec], least: int, on_blocked: Callable[[], None]
     ) -> None:
         """Start instances that take no requests yet; `commit` or `unstage` comes next.
 
-        Returns when each is ready or waits for room, and the pool could do without ``leaving``.
+        Returns when each is ready or waits for room, and some of those that are staged are ready.
 
         Args:
             specs: The new instances.
-            leaving: Actor names of the members that shall leave afterwards.
-            on_blocked: Called when the pool could not do without them for want of room.
+            least: How many of all that are staged have to be ready.
+            on_blocked: Called when fewer are, for want of room.
 
         Raises:
             TritonError: An instance failed to load.
         """
         await asyncio.gather(*[self._add(self._staged, spec).settled for spec in specs])
-        if leaving and not _is_live(self._without(leaving)):
-            on_blocked()
-            await self._wait_live(leaving)
+        staged = self._staged
+        if _live_count(staged) >= min(least, len(_counting(staged))):
+            return
+        on_blocked()
+        while _live_count(staged) < min(least, len(_counting(staged))):
+            for place in staged:
+                if place.load_error is not None:
+                    raise place.load_error
+            await self.wait_changed()
 
-    def commit(self, leaving: Collection[str]) -> None:
-        """Make members of what is staged, and let members go; `let_go` comes next.
+    def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
+        """Make members of what is staged and ready, let as many go; `let_go` comes next.
+
+        Members that are not live, and those that nothing staged is to follow, go at once. When all
+        have gone that shall, what is staged becomes members as it is.
 
         Args:
-            leaving: Actor names of the members that leave.
+            leaving: Actor names of the members that shall leave.
+
+        Returns:
+            Those that stay, until another one that is staged is ready.
         """
-        gone = [place for place in self._members if place.spec.name in leaving]
+        outgoing = [place for place in self._members if place.spec.name in leaving]
+        gone = [place for place in outgoing if place.description is None]
+        for is_passive in (False, True):
+            live = [p for p in outgoing if p.spec.group.passive is is_passive and p not in gone]
+            new = [place for place in self._staged if place.spec.group.passive is is_passive]
+            ready_count = sum(place.description is not None for place in new)
+            gone += live[: ready_count + max(0, len(live) - len(new))]
+        staying = tuple(place.spec.name for place in outgoing if place not in gone)
+        new = [each for each in self._staged if not staying or each.description is not None]
+        self._staged = [place for place in self._staged if place not in new]
+        self._members += new
+        self._count_from(max((place.spec.generation for place in new), default=0))
+        self._leave(gone)
+        return staying
+
+    def _count_from(self, generation: int) -> None:
+        """Forget what was counted by instances before a generation, if that is new."""
+        if generation > self._generation:
+            self._generation = generation
+            self._past.clear()
+
+    def _leave(self, gone: Collection[InstancePlace]) -> None:
         for place in gone:
             place.stop_watching()
-        self._members = self._without(leaving)
+        self._members = [place for place in self._members if place not in gone]
         self._leaving += gone
         self._to_drain += gone
-        self._staged = []
         self._notify()
+
+    async def wait_changed(self) -> None:
+        """Wait until anything has changed of any instance."""
+        self._changed.clear()
+        await self._changed.wait()
 
     def displace(self, names: Collection[str]) -> Mapping[str, str]:
         """Let members go that are to come back when there is room; `let_go` comes next.
@@ -190,13 +207,13 @@ class InstancePool:
         Returns:
             By the name of a member that goes: that of the new one, which waits for its place.
         """
-        gone = [place.spec for place in self._members if place.spec.name in names]
-        self.commit([spec.name for spec in gone])
+        gone = [place for place in self._members if place.spec.name in names]
         followers = {}
-        for spec in gone:
-            follower = self._renumbered(spec)
+        for place in gone:
+            follower = self._renumbered(place.spec)
             self._add(self._members, follower).settle()
-            followers[spec.name] = follower.name
+            followers[place.spec.name] = follower.name
+        self._leave(gone)
         return followers
 
     async def unstage(self) -> None:
@@ -204,14 +221,28 @@ class InstancePool:
         staged, self._staged = self._staged, []
         await asyncio.gather(*(place.end(0) for place in staged))
 
-    async def let_go(self, drain_s: float) -> None:
+    async def let_go(self, drain_s: float, *, hurries: bool = False) -> None:
         """Drain and end the instances that leave; what they have counted is kept.
 
         Args:
             drain_s: How long requests in flight, and then the model's own clean-up, may take.
+            hurries: Whether those that drain already have no longer than that, either, and are
+                waited for.
         """
         places, self._to_drain = self._to_drain, []
-        await asyncio.gather(*(self._let_go(place, drain_s) for place in places))
+        drains = [asyncio.ensure_future(self._let_go(place, drain_s)) for place in places]
+        if hurries:
+            self._hurry(drain_s)
+            drains += self._drains
+        self._drains.update(drains)
+        for drain in drains:
+            drain.add_done_callback(self._drains.discard)
+        await asyncio.gather(*drains)
+
+    def _hurry(self, drain_s: float) -> None:
+        self._hurried_s = drain_s
+        self._hurried.set()
+        self._hurried = asyncio.Event()
 
     async def statistics(self) -> Mapping[str, Snapshot]:
         """Ask the live members at once what they have counted.
@@ -226,7 +257,8 @@ class InstancePool:
 
     async def _let_go(self, place: InstancePlace, drain_s: float) -> None:
         snapshot = await self._drained(place, drain_s)
-        if snapshot is not None and place.endpoint is not None:
+        is_counted = place.spec.generation >= self._generation
+        if snapshot is not None and place.endpoint is not None and is_counted:
             node_id = place.endpoint.node_id
             # Metrics of a model's own live as long as its instance.
             snapshot.custom = []
@@ -237,17 +269,19 @@ class InstancePool:
         await place.end(drain_s)
 
     async def _drained(self, place: InstancePlace, drain_s: float) -> Snapshot | None:
-        """Drain an instance, from the pool's closing on for no longer than its others get."""
+        """Drain an instance; once it is hurried, for no longer than others get."""
+        if self._is_closed:
+            drain_s = min(drain_s, self._hurried_s)
         drain = asyncio.ensure_future(place.drain(drain_s))
-        closing = asyncio.ensure_future(self._closing.wait())
+        hurried = asyncio.ensure_future(self._hurried.wait())
         try:
-            await asyncio.wait({drain, closing}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({drain, hurried}, return_when=asyncio.FIRST_COMPLETED)
             if not drain.done():
-                await asyncio.wait({drain}, timeout=self._closing_s)
+                await asyncio.wait({drain}, timeout=self._hurried_s)
             return drain.result() if drain.done() else None
         finally:
             drain.cancel()
-            closing.cancel()
+            hurried.cancel()
 
     def adopt(
         self,
@@ -275,17 +309,18 @@ class InstancePool:
         for spec in missing:
             free = self._renumbered(spec) if spec.index in taken else spec
             self._add(self._members, free).settle()
+        self._count_from(max((place.spec.generation for place in self._members), default=0))
 
     async def close(self, drain_s: float) -> None:
-        """Drain, shut down and kill every instance, in parallel. Nothing is added afterwards.
+        """Drain, shut down and kill every instance, in parallel. Nothing is staged afterwards.
 
         Those that `let_go` sees to end no later than the others, but not before this returns.
 
         Args:
             drain_s: How long requests in flight, and then the model's own clean-up, may take.
         """
-        self._closing_s = drain_s
-        self._closing.set()
+        self._is_closed = True
+        self._hurry(drain_s)
         places = (*self._members, *self._staged)
         self._members, self._staged = [], []
         for place in places:
@@ -298,18 +333,6 @@ class InstancePool:
         self._next_index += 1
         name = ActorName(spec.model_key, spec.version, index, spec.generation)
         return replace(spec, index=index, name=str(name))
-
-    def _without(self, leaving: Collection[str]) -> list[InstancePlace]:
-        staying = [place for place in self._members if place.spec.name not in leaving]
-        return staying + self._staged
-
-    async def _wait_live(self, leaving: Collection[str]) -> None:
-        while not _is_live(self._without(leaving)):
-            for place in self._without(leaving):
-                if place.load_error is not None:
-                    raise place.load_error
-            self._changed.clear()
-            await self._changed.wait()
 
     def _notify(self) -> None:
         self._changed.set()
@@ -345,10 +368,14 @@ def _endpoints(places: Iterable[InstancePlace]) -> tuple[InstanceEndpoint, ...]:
     )
 
 
-def _is_live(places: Iterable[InstancePlace]) -> bool:
+def _counting(places: Iterable[InstancePlace]) -> list[InstancePlace]:
+    """Return those that take requests, or all if none does."""
     places = list(places)
-    active = [place for place in places if not place.spec.group.passive]
-    return any(place.description is not None for place in active or places)
+    return [place for place in places if not place.spec.group.passive] or places
+
+
+def _live_count(places: Iterable[InstancePlace]) -> int:
+    return sum(place.description is not None for place in _counting(places))
 
 
 async def _drain_and_end(place: InstancePlace, drain_s: float) -> None:

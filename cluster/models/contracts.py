@@ -58,7 +58,7 @@ class Candidate:
 
 
 class VersionPool(Protocol):
-    """The instances of one generation of a model version.
+    """The instances of a model version.
 
     `cluster.instances.pool.InstancePool` is one.
     """
@@ -92,8 +92,8 @@ class VersionPool(Protocol):
         """What instances that are not live wait for."""
 
     @property
-    def config(self) -> ModelConfig | None:
-        """Config as the first live instance's backend completed it."""
+    def staged_config(self) -> ModelConfig | None:
+        """Config as the backend of the first live one of those that are staged completed it."""
 
     @property
     def load_duration_ns(self) -> int:
@@ -106,25 +106,16 @@ class VersionPool(Protocol):
     def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
         """Return the actor names of the live members on some nodes."""
 
-    async def start(self, specs: Iterable[InstanceSpec]) -> None:
-        """Add instances; return when each is ready or waits for room."""
-
-    async def unstart(self) -> None:
-        """End the members; those that a commit let go drain on."""
-
-    async def wait_live(self) -> None:
-        """Wait until it serves."""
-
     async def stage(
-        self,
-        specs: Iterable[InstanceSpec],
-        leaving: Collection[str],
-        on_blocked: Callable[[], None],
+        self, specs: Iterable[InstanceSpec], least: int, on_blocked: Callable[[], None]
     ) -> None:
-        """Start instances that take no requests yet, until it could do without ``leaving``."""
+        """Start instances that take no requests yet, until so many are ready of what is staged."""
 
-    def commit(self, leaving: Collection[str]) -> None:
-        """Make members of what is staged, and let members go."""
+    def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
+        """Make members of those that are ready, let as many go; return who has no successor."""
+
+    async def wait_changed(self) -> None:
+        """Wait until anything has changed of any instance."""
 
     def displace(self, names: Collection[str]) -> Mapping[str, str]:
         """Let members go, each followed by one that waits for room; return who follows whom."""
@@ -132,8 +123,8 @@ class VersionPool(Protocol):
     async def unstage(self) -> None:
         """End what is staged."""
 
-    async def let_go(self, drain_s: float) -> None:
-        """Drain and end the members that a commit let go."""
+    async def let_go(self, drain_s: float, *, hurries: bool = False) -> None:
+        """Drain and end the members that a commit let go; those before may have no more time."""
 
     async def statistics(self) -> Mapping[str, Snapshot]:
         """Return what each live instance has counted, by name; without those that do not say."""
@@ -248,7 +239,7 @@ class NoInstances:
 
     endpoints: tuple[InstanceEndpoint, ...] = ()
     reason = ""
-    config: ModelConfig | None = None
+    staged_config: ModelConfig | None = None
     load_duration_ns = 0
 
     specs: tuple[InstanceSpec, ...] = ()
@@ -262,25 +253,17 @@ class NoInstances:
         """Return nothing."""
         return ()
 
-    async def start(self, specs: Iterable[InstanceSpec]) -> None:
-        """Start nothing."""
-
-    async def unstart(self) -> None:
-        """End nothing."""
-
-    async def wait_live(self) -> None:
-        """Wait for nothing."""
-
     async def stage(
-        self,
-        specs: Iterable[InstanceSpec],
-        leaving: Collection[str],
-        on_blocked: Callable[[], None],
+        self, specs: Iterable[InstanceSpec], least: int, on_blocked: Callable[[], None]
     ) -> None:
         """Start nothing."""
 
-    def commit(self, leaving: Collection[str]) -> None:
+    def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
         """Change nothing."""
+        return ()
+
+    async def wait_changed(self) -> None:
+        """Return at once: there is nothing to wait for."""
 
     def displace(self, names: Collection[str]) -> Mapping[str, str]:
         """Displace nothing."""
@@ -289,7 +272,7 @@ class NoInstances:
     async def unstage(self) -> None:
         """End nothing."""
 
-    async def let_go(self, drain_s: float) -> None:
+    async def let_go(self, drain_s: float, *, hurries: bool = False) -> None:
         """End nothing."""
 
     async def statistics(self) -> Mapping[str, Snapshot]:

@@ -31,6 +31,15 @@ def is_running(work: Work | None) -> TypeGuard[Work]:
     return work is not None and not work.done()
 
 
+async def finished(task: Work) -> None:
+    """Wait for the end of a task that nobody cancels, also when who waits is cancelled."""
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
 def _see_end(task: Work) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, TritonError):

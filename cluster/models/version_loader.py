@@ -5,8 +5,8 @@
 When the backend shall complete the config, one instance loads first; the config it comes back with
 is normalised, validated and used to plan the others, which then load in parallel.
 
-A version of which only the instance groups have changed keeps its pool: the loader stages in it
-what it lacks.
+A version that has a pool keeps it: the loader stages in it what it lacks, which is all of it where
+files have changed.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import Any
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
-from backends.config.normalisation import with_groups_of
+from backends.config.normalisation import change_requires_reload, with_groups_of
 from cluster.models.contracts import (
     Candidate,
     LifecycleSettings,
@@ -27,6 +27,7 @@ from cluster.models.contracts import (
     VersionPool,
 )
 from cluster.models.load_slots import LoadSlots
+from cluster.models.operation import finished
 from cluster.placement.planner import Regrouping, regroup
 from cluster.placement.staying import staying_first
 from deployments.instance.spec import InstanceSpec
@@ -40,9 +41,9 @@ class Loaded:
     """A version whose instances are ready.
 
     Attributes:
-        pool: Its instances; of a version that was regrouped the pool it had.
+        pool: Its instances, which are staged; of a version that has a pool that one.
         config: Its complete config.
-        leaving: Of such a pool: the instances that shall leave it.
+        leaving: The instances that shall leave such a pool.
     """
 
     pool: VersionPool
@@ -106,13 +107,35 @@ class VersionLoader:
             pool: VersionPool = self._make_pool(lambda: on_change(pool))
 
             async def work(on_blocked: Callable[[], None]) -> Loaded:
-                generation = await self._source.next_generation()
-                config = await self._start(candidate, version, generation, pool, on_blocked)
-                return Loaded(pool, config)
+                return await self._start(
+                    candidate, version, Loaded(pool, candidate.config), on_blocked
+                )
 
             return _Attempt(work, lambda: pool.close(0))
 
         return await self._try_often(shown(candidate.key), version, begin, on_blocked)
+
+    async def reload(
+        self,
+        candidate: Candidate,
+        version: int,
+        serving: Loaded,
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
+        """Stage what replaces all instances of a version; an error is returned, as by `load`.
+
+        Args:
+            candidate: The model.
+            version: Version number.
+            serving: What the version serves with.
+            on_blocked: Called when those that serve have to wait for room for others.
+        """
+
+        async def work(on_blocked: Callable[[], None]) -> Loaded:
+            return await self._start(candidate, version, serving, on_blocked)
+
+        attempt = _Attempt(work, serving.pool.unstage)
+        return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
 
     async def resize(
         self,
@@ -140,7 +163,7 @@ class VersionLoader:
             plan = await self._source.replan(serving.config, specs[0], count)
             present = staying_first(specs, pool.endpoints, instances_by_node)
             change = regroup(plan, present, pool.next_index)
-            await pool.stage(change.added, change.leaving, on_blocked)
+            await pool.stage(change.added, bool(change.leaving), on_blocked)
             return Loaded(pool, serving.config, change.leaving)
 
         attempt = _Attempt(work, pool.unstage)
@@ -170,7 +193,7 @@ class VersionLoader:
         async def work(on_blocked: Callable[[], None]) -> Loaded:
             config = self._source.complete(with_groups_of(serving.config, candidate.config))
             change = await self._regrouping(candidate, version, pool, config)
-            await pool.stage(change.added, change.leaving, on_blocked)
+            await pool.stage(change.added, bool(change.leaving), on_blocked)
             return Loaded(pool, config, change.leaving)
 
         attempt = _Attempt(work, pool.unstage)
@@ -183,7 +206,7 @@ class VersionLoader:
         dormant: Loaded,
         on_blocked: Callable[[], None],
     ) -> TritonError | None:
-        """Start one instance in the empty pool of a dormant version; an error is returned.
+        """Stage one instance in the empty pool of a dormant version; an error is returned.
 
         Args:
             candidate: The model.
@@ -202,13 +225,10 @@ class VersionLoader:
             # Names of instances that drain yet are not used again.
             specs = regroup(plan, (), pool.next_index).added
             first = next((spec for spec in specs if not spec.group.passive), specs[0])
-            await pool.start((first,))
-            if not pool.is_live:
-                on_blocked()
-                await pool.wait_live()
+            await pool.stage((first,), 1, on_blocked)
             return Loaded(pool, config)
 
-        attempt = _Attempt(work, pool.unstart)
+        attempt = _Attempt(work, pool.unstage)
         name = shown(candidate.key)
         outcome = await self._try_often(name, version, lambda: attempt, on_blocked)
         return outcome if isinstance(outcome, TritonError) else None
@@ -236,7 +256,7 @@ class VersionLoader:
             staying = [spec for spec in present if spec.name not in leaving]
             change = regroup(plan, staying, pool.next_index)
             gone = (*leaving, *change.leaving)
-            await pool.stage(change.added, gone, on_blocked)
+            await pool.stage(change.added, bool(gone), on_blocked)
             return Loaded(pool, config, gone)
 
         attempt = _Attempt(work, pool.unstage)
@@ -314,39 +334,34 @@ class VersionLoader:
                 raise
 
     async def _undone(self, name: str, version: int, attempt: _Attempt) -> None:
-        """Wait until an attempt is undone, also when the operation is cancelled meanwhile."""
-        undoing = self._spawn(f"undoing the load of '{name}' version {version}", attempt.undo())
-        try:
-            await asyncio.shield(undoing)
-        except asyncio.CancelledError:
-            await asyncio.wait({undoing})
-            raise
+        undo = self._spawn(f"undoing the load of '{name}' version {version}", attempt.undo())
+        await finished(undo)
 
     async def _start(
         self,
         candidate: Candidate,
         version: int,
-        generation: int,
-        pool: VersionPool,
+        serving: Loaded,
         on_blocked: Callable[[], None],
-    ) -> ModelConfig:
+    ) -> Loaded:
+        """Stage a new generation of a version, until it can take over from what serves."""
+        pool = serving.pool
+        generation = await self._source.next_generation()
+
         async def plan(*, auto_complete: bool) -> Sequence[InstanceSpec]:
             return await self._source.plan(
                 candidate, config, version, generation, auto_complete=auto_complete
             )
 
-        async def start(specs: Sequence[InstanceSpec]) -> None:
-            await pool.start(specs)
-            if not pool.is_live:
-                on_blocked()
-                await pool.wait_live()
-
         config = candidate.config
         started = 0
         if candidate.auto_complete:
-            await start((await plan(auto_complete=True))[:1])
-            config = pool.config or config
+            await pool.stage((await plan(auto_complete=True))[:1], 1, on_blocked)
+            config = pool.staged_config or config
             started = 1
         config = self._source.complete(config)
-        await start((await plan(auto_complete=False))[started:])
-        return config
+        specs = (await plan(auto_complete=False))[started:]
+        # Routers go by one config of a version: with another one all change over at once.
+        is_at_once = pool.is_live and change_requires_reload(serving.config, config)
+        await pool.stage(specs, started + len(specs) if is_at_once else 1, on_blocked)
+        return Loaded(pool, config, tuple(spec.name for spec in pool.specs))

@@ -7,14 +7,18 @@ When only instance groups or the version policy have, what is there stays as it 
 instances they lack and lose those they no longer need, and versions the policy no longer selects
 are unloaded.
 
+All that is new is ready before what it replaces leaves. Where there is no room for that, it goes
+one for one: an instance leaves when its successor is ready, and stays as long as it has none. Only
+with another config, by which routers cannot send to both, all stay until all new ones are ready.
+
 Triton: core/src/model_repository_manager/model_lifecycle.cc ModelLifeCycle::AsyncLoad @73aad7c
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
@@ -26,6 +30,7 @@ from cluster.models.contracts import (
     Choose,
     LifecycleSettings,
     ModelSource,
+    NoInstances,
     VersionPool,
 )
 from cluster.models.dependencies import differ
@@ -37,6 +42,7 @@ from cluster.models.states import (
     no_version,
     versions_failed,
 )
+from cluster.models.succession import Spawn, Succession
 from cluster.models.version_loader import Loaded, VersionLoader
 from cluster.placement.staying import instances_by_node
 from deployments.contracts.routing_table import UNLOADED_REASON, ModelReadyState
@@ -74,7 +80,7 @@ class ModelVersions:
         source: ModelSource,
         loader: VersionLoader,
         settings: LifecycleSettings,
-        spawn: Callable[[str, Coroutine[Any, Any, None]], object],
+        spawn: Spawn,
         on_blocked: Callable[[], None],
         routers_know: Callable[[], Awaitable[None]],
     ) -> None:
@@ -87,13 +93,16 @@ class ModelVersions:
         self._settings = settings
         self._spawn = spawn
         self._on_blocked = on_blocked
-        self._routers_know = routers_know
+        self._succession = Succession(name, source, spawn, routers_know, settings.drain_s)
         self._pools: dict[int, VersionPool] = {}
         self._digests: dict[int, str] = {}
         self._candidate: Candidate | None = None
+        # What instances that are being replaced were made from.
+        self._former: list[Candidate] = []
         self._composing: Mapping[str, ModelConfig] = {}
-        # Adopted versions, whose instances may be others than their config asks for.
-        self._adopted: set[int] = set()
+        # Versions whose instances may be others than their config asks for: such as were adopted,
+        # or of which not all that shall leave have left.
+        self._mixed: set[int] = set()
         self._dormant: set[int] = set()
 
     @property
@@ -133,10 +142,11 @@ class ModelVersions:
         wanted = sorted(candidate.digests)
         new = [v for v in wanted if is_composed_anew or self._needs_reload(candidate, v)]
         regrouped = [v for v in wanted if v not in new and self._needs_regrouping(candidate, v)]
+        staying: Mapping[int, tuple[str, ...]] = {}
+        loaded: Mapping[int, Loaded] = {}
         if new or regrouped:
             loaded = await self._prepare(candidate, new, regrouped)
-            self._take_over(candidate, composing, loaded)
-            _log.info("successfully loaded '%s'", shown(name))
+            staying = self._take_over(candidate, composing, loaded, new)
         else:
             # An adopted version came without what its instances do not know.
             known = self._records.of(name)
@@ -147,6 +157,12 @@ class ModelVersions:
         stale = tuple(v for v in self._pools if v not in candidate.digests)
         if stale:
             self._spawn(f"unload of old versions of '{name}'", self.retire(stale))
+        if staying:
+            by_pool = {self._pools[version]: names for version, names in staying.items()}
+            await self._succession.replace(by_pool, None, self._on_blocked)
+            self._taken_over(candidate, staying)
+        if loaded:
+            _log.info("successfully loaded '%s'", shown(name))
         return bool(new or stale)
 
     def owns(self, candidate: Candidate) -> bool:
@@ -163,19 +179,19 @@ class ModelVersions:
         pool: VersionPool = make(lambda: self._pool_changed(version, pool))
         self._pools[version] = pool
         self._digests[version] = digest
-        self._adopted.add(version)
+        self._mixed.add(version)
         record = VersionRecord(version).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
         record = record.serving(config, pool.load_duration_ns, digest)
         known = replace(self._records.of(self._name), is_known=True)
         self._records.put(known.with_version(self._of_pool(record, pool)))
         # Those that drain may be what a resize has let go.
         drain_s = RESIZE_DRAIN_S if is_autoscaled(config) else None
-        self._spawn(f"drain of '{self._name}'", self._shrink(pool, drain_s))
+        self._succession.shrink(pool, drain_s)
 
     async def resize(self, version: int, count: int) -> None:
         """Give a version another count of instances; one that has no instance is left alone.
 
-        New instances take requests once all of them are ready, or wait for room. Those that are too
+        New instances take requests once each of them is ready or waits for room. Those that are too
         many take none any more and end when their requests and sequences have ended.
 
         Args:
@@ -197,8 +213,7 @@ class ModelVersions:
         if self._pools.get(version) is not pool:
             await pool.unstage()
             return
-        pool.commit(outcome.leaving)
-        self._spawn(f"drain of '{self._name}'", self._shrink(pool, RESIZE_DRAIN_S))
+        await self._let_leave(outcome, RESIZE_DRAIN_S)
 
     async def retire(self, versions: Sequence[int]) -> None:
         """End versions: tell routers first, then drain and end the instances."""
@@ -206,15 +221,17 @@ class ModelVersions:
         for version in versions:
             pools[version] = self._pools.pop(version)
             self._digests.pop(version, None)
-            self._adopted.discard(version)
+            self._mixed.discard(version)
             self._dormant.discard(version)
             record = self._records.of(name).versions[version].with_instances(())
             self._records.note(self._records.of(name).with_version(record))
             self._records.event(name, version, LifecycleEvent.UNLOAD)
-        unused = None
+        unused: list[Candidate] = []
         if not self._pools:
-            unused, self._candidate = self._candidate, None
-        await self._let_go(pools.values(), unused)
+            unused = self._take_former()
+            unused += [] if self._candidate is None else [self._candidate]
+            self._candidate = None
+        await asyncio.shield(self._succession.end(pools.values(), unused))
         for version in pools:
             state = self._records.of(name).versions[version].state
             if state is ModelReadyState.UNLOADING:
@@ -232,7 +249,7 @@ class ModelVersions:
         self._dormant.add(version)
         pool.commit(names)
         self._records.event(self._name, version, LifecycleEvent.RESTED)
-        self._spawn(f"drain of '{self._name}'", self._shrink(pool))
+        self._succession.shrink(pool)
         return True
 
     async def wake(self, version: int) -> None:
@@ -249,14 +266,14 @@ class ModelVersions:
         error = await self._loader.wake(candidate, version, serving, self._on_blocked)
         if error is not None:
             raise error
-        self._pool_changed(version, pool)
+        pool.commit(())
         self._records.event(name, version, LifecycleEvent.WOKEN)
         others = await self._regroup_version(candidate, version)
         if isinstance(others, Loaded):
-            pool.commit(others.leaving)
+            await self._let_leave(others)
 
     async def move(self, version: int, choose: Choose, drain_s: float | None = None) -> None:
-        """Start others for some instances of a version, then let those go.
+        """Start others for some instances of a version; each lets one of those go when it is ready.
 
         Raises:
             TritonError: An instance failed to load; nothing has changed.
@@ -270,16 +287,17 @@ class ModelVersions:
         moved = await self._loader.move(candidate, version, serving, self._on_blocked)
         if isinstance(moved, TritonError):
             raise moved
-        pool.commit(moved.leaving)
-        self._spawn(f"drain of '{self._name}'", self._shrink(pool, drain_s))
+        await self._let_leave(moved, drain_s)
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance; the records stay as they are."""
-        candidate, self._candidate = self._candidate, None
-        if candidate is not None:
+        candidates = self._take_former()
+        candidates += [] if self._candidate is None else [self._candidate]
+        self._candidate = None
+        for candidate in candidates:
             await self._source.unloading(candidate)
         await asyncio.gather(*(pool.close(drain_s) for pool in self._pools.values()))
-        if candidate is not None:
+        for candidate in candidates:
             await self._source.release(candidate)
 
     def _needs_reload(self, candidate: Candidate, version: int) -> bool:
@@ -291,7 +309,7 @@ class ModelVersions:
 
     def _needs_regrouping(self, candidate: Candidate, version: int) -> bool:
         config = self._records.of(self._name).versions[version].config
-        if config is None or version in self._adopted:
+        if config is None or version in self._mixed:
             return True
         return with_groups_of(config, candidate.config) is not config
 
@@ -316,10 +334,10 @@ class ModelVersions:
         try:
             await asyncio.gather(*(keep(version) for version in (*new, *regrouped)))
         except asyncio.CancelledError:
-            self._undo(new, loaded, {})
+            await self._undo(new, loaded, {})
             raise
         if errors:
-            self._undo(new, loaded, errors)
+            await self._undo(new, loaded, errors)
             self.failed = candidate
             self.is_outdated = any(isinstance(e, ModelChangedError) for e in errors.values())
             raise versions_failed(self._name, errors)
@@ -329,6 +347,14 @@ class ModelVersions:
         def on_change(pool: VersionPool) -> None:
             self._pool_changed(version, pool)
 
+        pool, config = (
+            self._pools.get(version),
+            self._records.of(self._name).versions[version].config,
+        )
+        is_pool = not isinstance(pool, NoInstances) and not candidate.config.has_ensemble_scheduling
+        if pool is not None and config is not None and is_pool:
+            serving = Loaded(pool, config)
+            return await self._loader.reload(candidate, version, serving, self._on_blocked)
         return await self._loader.load(candidate, version, on_change, self._on_blocked)
 
     async def _regroup_version(self, candidate: Candidate, version: int) -> Loaded | TritonError:
@@ -336,71 +362,102 @@ class ModelVersions:
         serving = Loaded(self._pools[version], config)
         return await self._loader.regroup(candidate, version, serving, self._on_blocked)
 
-    def _undo(
+    async def _undo(
         self,
         new: Iterable[int],
         loaded: Mapping[int, Loaded],
         errors: Mapping[int, TritonError],
     ) -> None:
-        for version, outcome in loaded.items():
-            is_regrouped = self._pools.get(version) is outcome.pool
-            pool = outcome.pool
-            undo = pool.unstage() if is_regrouped else pool.close(self._settings.drain_s)
-            self._spawn(f"undoing the load of '{self._name}'", undo)
         for version in new:
             if self._records.of(self._name).versions[version].state is ModelReadyState.LOADING:
                 error = errors.get(version)
                 reason = error.as_string() if error else UNLOADED_REASON
                 self._records.event(self._name, version, LifecycleEvent.LOAD_FAILED, reason)
+        staged = []
+        for version, outcome in loaded.items():
+            if self._pools.get(version) is outcome.pool:
+                staged.append(outcome.pool)
+            else:
+                undo = outcome.pool.close(self._settings.drain_s)
+                self._spawn(f"undoing the load of '{self._name}'", undo)
+        await self._succession.unstage(staged)
 
     def _take_over(
         self,
         candidate: Candidate,
         composing: Mapping[str, ModelConfig],
         loaded: Mapping[int, Loaded],
-    ) -> None:
-        """Put what was prepared in service, then let go of what it replaces."""
+        new: Sequence[int],
+    ) -> Mapping[int, tuple[str, ...]]:
+        """Put what was prepared in service; return which instances stay, for want of successors."""
         record = _described(self._records.of(self._name), candidate, composing)
         replaced: list[VersionPool] = []
-        before_candidate, self._candidate = self._candidate, candidate
+        changed: list[VersionPool] = []
+        staying = {}
+        if self._candidate is not None and self._candidate is not candidate:
+            self._former.append(self._candidate)
+        self._candidate = candidate
         self.failed = None
-        for version, new in loaded.items():
-            before = self._pools.get(version)
-            self._pools[version] = new.pool
-            self._digests[version] = candidate.digests[version]
-            self._adopted.discard(version)
-            at = record.versions[version]
-            if before is new.pool:
-                new.pool.commit(new.leaving)
-                self._spawn(f"drain of '{self._name}'", self._shrink(new.pool))
-                at = replace(at, config=new.config)
-                record = record.with_version(self._of_pool(at, new.pool))
-                continue
-            if before is not None:
+        for version, its in loaded.items():
+            # Taken out, so that routers hear of all of it at once, below.
+            before = self._pools.pop(version, None)
+            left = its.pool.commit(its.leaving)
+            self._pools[version] = its.pool
+            if before is its.pool and version in new:
+                changed.append(before)
+            elif before is its.pool:
+                self._succession.shrink(before)
+            elif before is not None:
                 replaced.append(before)
-            self._dormant.discard(version)
-            is_first = at.state is ModelReadyState.LOADING
-            at = at.after(LifecycleEvent.LOADED if is_first else LifecycleEvent.RELOADED)
-            digest = candidate.digests[version]
-            at = at.serving(new.config, new.pool.load_duration_ns, digest)
-            record = record.with_version(self._of_pool(at, new.pool))
+            if left:
+                staying[version] = left
+                self._mixed.add(version)
+                self._digests[version] = ""
+            else:
+                self._is_of(candidate, version)
+            at = self._of_loaded(record.versions[version], its, is_new=version in new)
+            record = record.with_version(at)
         self._records.put(record)
         self._spawn(f"notice of '{self._name}'", self._source.loaded(candidate))
-        self._spawn(f"drain of '{self._name}'", self._let_go(replaced, before_candidate))
+        self._succession.end(replaced, () if staying else self._take_former(), changed)
+        return staying
 
-    async def _shrink(self, pool: VersionPool, drain_s: float | None = None) -> None:
-        """Drain and end the instances that a commit let go."""
-        await self._routers_know()
-        await pool.let_go(self._settings.drain_s if drain_s is None else drain_s)
+    def _of_loaded(self, at: VersionRecord, its: Loaded, *, is_new: bool) -> VersionRecord:
+        """Return the record of a version that is put in service."""
+        if not is_new:
+            return self._of_pool(replace(at, config=its.config), its.pool)
+        self._dormant.discard(at.version)
+        is_first = at.state is ModelReadyState.LOADING
+        at = at.after(LifecycleEvent.LOADED if is_first else LifecycleEvent.RELOADED)
+        digest = self._digests[at.version] or at.digest
+        at = at.serving(its.config, its.pool.load_duration_ns, digest)
+        return self._of_pool(at, its.pool)
 
-    async def _let_go(self, pools: Iterable[VersionPool], candidate: Candidate | None) -> None:
-        """Drain and end instances, then free the files they were loaded from."""
-        if candidate is not None:
-            await self._source.unloading(candidate)
-        await self._routers_know()
-        await asyncio.gather(*(pool.close(self._settings.drain_s) for pool in pools))
-        if candidate is not None:
-            await self._source.release(candidate)
+    def _is_of(self, candidate: Candidate, version: int) -> None:
+        """Note that a version has no instance any more that is not of a candidate."""
+        self._mixed.discard(version)
+        self._digests[version] = candidate.digests[version]
+
+    def _take_former(self) -> list[Candidate]:
+        former, self._former = self._former, []
+        return former
+
+    def _taken_over(self, candidate: Candidate, staying: Iterable[int]) -> None:
+        """Note that what stayed for want of successors has left."""
+        record = self._records.of(self._name)
+        for version in staying:
+            self._is_of(candidate, version)
+            at = replace(record.versions[version], digest=candidate.digests[version])
+            record = record.with_version(at)
+        self._records.put(record)
+        pools = [self._pools[version] for version in staying]
+        self._succession.end((), self._take_former(), pools)
+
+    async def _let_leave(self, changed: Loaded, drain_s: float | None = None) -> None:
+        """Put what is staged in service, and let instances go, each when its successor is ready."""
+        staying = changed.pool.commit(changed.leaving)
+        self._succession.shrink(changed.pool, drain_s)
+        await self._succession.replace({changed.pool: staying}, drain_s, self._on_blocked)
 
     def _pool_changed(self, version: int, pool: VersionPool) -> None:
         """Carry over to the record what a pool says of its instances."""

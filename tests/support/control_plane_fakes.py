@@ -234,15 +234,16 @@ class FakePool:
         self.changed = on_change
         self.live: dict[str, InstanceSpec] = {}
         self.staged: dict[str, InstanceSpec] = {}
+        # What is staged and has no room.
+        self.waiting: dict[str, InstanceSpec] = {}
         self.going: dict[str, InstanceSpec] = {}
         self.draining: set[str] = set()
         self.past: dict[str, bytes] = {}
         self.counted: dict[str, Snapshot] = {}
         self.reason = ""
-        self.config: ModelConfig | None = None
+        self.staged_config: ModelConfig | None = None
         self.load_duration_ns = 7
         self.next_index = 0
-        self.is_starting = False
         # Where instances run that are not on "n".
         self.nodes: dict[str, str] = {}
 
@@ -271,16 +272,12 @@ class FakePool:
     def is_live(self) -> bool:
         return bool(self.live)
 
-    async def start(self, specs: Iterable[InstanceSpec]) -> None:
-        self.is_starting = True
-        await asyncio.gather(*[self._start(spec, self.live) for spec in specs])
-        self.is_starting = False
-
-    async def _start(self, spec: InstanceSpec, places: dict[str, InstanceSpec]) -> None:
+    async def _start(self, spec: InstanceSpec) -> None:
         world = self._world
         place = spec.name.rpartition("@")[0]
         self.next_index = max(self.next_index, spec.index + 1)
         if place in world.blocked:
+            self.waiting[spec.name] = spec
             self.reason = f"instance {spec.name} is waiting"
             self.changed()
             return
@@ -296,38 +293,36 @@ class FakePool:
         world.log.append(f"ready {spec.name}")
         completed = {"default_model_filename": "found"} if spec.auto_complete else {}
         changes: dict[str, Any] = completed
-        self.config = self.config or dataclasses.replace(spec.config, **changes)
+        self.staged_config = dataclasses.replace(spec.config, **changes)
         self.nodes[spec.name] = world.node
-        places[spec.name] = dataclasses.replace(spec, release=world.running)
+        self.staged[spec.name] = dataclasses.replace(spec, release=world.running)
         self.changed()
-
-    async def unstart(self) -> None:
-        names, self.live = list(self.live), {}
-        self._world.log.extend(f"end {name}" for name in names)
-
-    async def wait_live(self) -> None:
-        await self._world.unblocked.wait()
-        self.reason = ""
-        self.live["unblocked"] = _spec("unblocked")
 
     async def stage(
-        self,
-        specs: Iterable[InstanceSpec],
-        leaving: Collection[str],
-        on_blocked: Callable[[], None],
+        self, specs: Iterable[InstanceSpec], least: int, on_blocked: Callable[[], None]
     ) -> None:
-        await asyncio.gather(*[self._start(spec, self.staged) for spec in specs])
-        if leaving and not self.staged and not set(self.live) - set(leaving):
+        await asyncio.gather(*[self._start(spec) for spec in specs])
+        if len(self.staged) < min(least, len(self.staged) + len(self.waiting)):
             on_blocked()
-            await self._world.unblocked.wait()
-            self.reason = ""
-            self.staged["unblocked"] = _spec("unblocked")
+            await self.wait_changed()
 
-    def commit(self, leaving: Collection[str]) -> None:
-        self.going |= {name: self.live.pop(name) for name in leaving}
+    async def wait_changed(self) -> None:
+        await self._world.unblocked.wait()
+        self.reason = ""
+        self.staged |= self.waiting
+        self.waiting = {}
+
+    def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
+        outgoing = [name for name in leaving if name in self.live]
+        without = len(outgoing) - len(self.staged) - len(self.waiting)
+        count = len(self.staged) + max(0, without)
+        self.going |= {name: self.live.pop(name) for name in outgoing[:count]}
         self.live |= self.staged
         self.staged = {}
+        if not outgoing[count:]:
+            self.waiting = {}
         self.changed()
+        return tuple(outgoing[count:])
 
     def displace(self, names: Collection[str]) -> Mapping[str, str]:
         gone = [name for name in names if name in self.live]
@@ -337,10 +332,10 @@ class FakePool:
         return {name: f"after {name}" for name in gone}
 
     async def unstage(self) -> None:
-        names, self.staged = list(self.staged), {}
+        names, self.staged, self.waiting = list(self.staged), {}, {}
         self._world.log.extend(f"end {name}" for name in names)
 
-    async def let_go(self, drain_s: float) -> None:
+    async def let_go(self, drain_s: float, *, hurries: bool = False) -> None:
         names = [name for name in self.going if name not in self.draining]
         self.draining.update(names)
         self._world.log.extend(f"drain {name}" for name in names)

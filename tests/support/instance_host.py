@@ -4,13 +4,14 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from cluster.instances.host import ActorLostError, ActorUnreachableError
+from cluster.instances.pool import InstancePool
 from cluster.instances.reachability import Knock
 from cluster.placement.demand import ClusterResources
 from deployments.contracts.routing_table import InstanceEndpoint
@@ -235,6 +236,12 @@ class FakeHost:
 
     async def resources(self) -> ClusterResources:
         return self.cluster
+
+
+async def started(pool: InstancePool, specs: Iterable[InstanceSpec]) -> None:
+    """Have a pool serve with instances; those that wait for room among them."""
+    await pool.stage(specs, 0, lambda: None)
+    pool.commit(())
 
 
 async def until(condition: Callable[[], object], within_s: float = 600.0) -> float:

@@ -23,7 +23,7 @@ from cluster.placement.node_devices import NodeDevices
 from deployments.instance.spec import InstanceSpec
 from tests.support import virtual_time
 from tests.support.gpu_clusters import GB, gpu, mig_gpu, specs_of
-from tests.support.instance_host import FakeHost, until
+from tests.support.instance_host import FakeHost, started, until
 
 SMALL = {"ray_resources": '{"mig_1g.10gb": 1}'}
 ON_FIRST = InstanceGroup("g", "KIND_GPU", 1, gpus=(0,))
@@ -101,7 +101,7 @@ def small(name: str, count: int = 1) -> tuple[InstanceSpec, ...]:
 
 @with_world(mig_gpu(0, "1g.10gb", "1g.10gb", node=NODE))
 async def test_instances_that_start_together_get_a_mig_device_each(world: _World) -> None:
-    await world.pool().start(small("m", 2))
+    await started(world.pool(), small("m", 2))
     assert world.devices == {"m/1#0@1": "MIG-node00", "m/1#1@1": "MIG-node01"}
     assert world.leases.leases.keys() == world.devices.keys()
 
@@ -109,8 +109,8 @@ async def test_instances_that_start_together_get_a_mig_device_each(world: _World
 @with_world(mig_gpu(0, "1g.10gb", node=NODE))
 async def test_an_instance_without_a_device_waits_until_another_leaves(world: _World) -> None:
     first, second = world.pool(), world.pool()
-    await first.start(small("m"))
-    await second.start(small("n"))
+    await started(first, small("m"))
+    await started(second, small("n"))
     assert second.reason == (
         "instance n/1#0@1 is waiting for a MIG device of profile 1g.10gb: 1 on 1 node, all taken"
         " (m/1#0@1); unload one of these, or make more such devices"
@@ -127,8 +127,8 @@ async def test_a_device_stays_leased_while_it_is_not_known_that_its_instance_is_
     world: _World,
 ) -> None:
     first, second = world.pool(), world.pool()
-    await first.start(small("m"))
-    await second.start(small("n"))
+    await started(first, small("m"))
+    await started(second, small("n"))
     world.host.kill_s = 1.0
     closing = asyncio.create_task(first.close(0))
     await asyncio.sleep(0.5)
@@ -142,7 +142,7 @@ async def test_a_device_stays_leased_while_it_is_not_known_that_its_instance_is_
 @with_world(mig_gpu(0, node=NODE))
 async def test_mig_devices_that_are_made_later_are_found(world: _World) -> None:
     pool = world.pool()
-    await pool.start(specs_of(ON_FIRST))
+    await started(pool, specs_of(ON_FIRST))
     assert "in MIG mode without MIG devices" in pool.reason
     world.gpus = (mig_gpu(0, "1g.10gb", node=NODE),)
     await until(lambda: pool.is_live, 60.0)
@@ -153,7 +153,7 @@ async def test_an_instance_that_ray_placed_where_mig_devices_came_is_started_ane
     world: _World,
 ) -> None:
     pool = world.pool()
-    starting = asyncio.create_task(pool.start(small("m")))
+    starting = asyncio.create_task(started(pool, small("m")))
     await until(lambda: world.host.actors)
     assert world.devices == {"m/1#0@1": ""}
     await asyncio.sleep(0.5)
@@ -166,7 +166,7 @@ async def test_an_instance_that_ray_placed_where_mig_devices_came_is_started_ane
 @with_world(gpu(0, NODE))
 async def test_where_ray_alone_knows_the_mig_device_the_choice_is_its(world: _World) -> None:
     pool = world.pool()
-    await pool.start(small("m"))
+    await started(pool, small("m"))
     assert world.devices == {"m/1#0@1": ""}
     assert pool.is_live
 
@@ -174,7 +174,7 @@ async def test_where_ray_alone_knows_the_mig_device_the_choice_is_its(world: _Wo
 @with_world(mig_gpu(0, "1g.10gb", node=NODE))
 async def test_a_crashed_instance_keeps_its_device_while_ray_restarts_it(world: _World) -> None:
     pool = world.pool()
-    await pool.start(small("m"))
+    await started(pool, small("m"))
     world.host.crash(world.host.actors[0])
     await until(lambda: not pool.is_live)
     await until(lambda: pool.is_live)
@@ -185,7 +185,7 @@ async def test_a_crashed_instance_keeps_its_device_while_ray_restarts_it(world: 
 @with_world(gpu(0, NODE), gpu(1, NODE))
 async def test_an_instance_that_is_created_anew_may_get_another_device(world: _World) -> None:
     pool = world.pool()
-    await pool.start(specs_of(ON_FIRST))
+    await started(pool, specs_of(ON_FIRST))
     world.gpus = (replace(gpu(0, NODE), uuid="GPU-new"), gpu(1, NODE))
     await asyncio.sleep(60)
     await world.host.kill(world.host.actors[0])
@@ -198,12 +198,12 @@ async def test_an_instance_that_is_created_anew_may_get_another_device(world: _W
 @with_world(mig_gpu(0, "1g.10gb", node=NODE))
 async def test_a_new_controller_learns_from_live_instances_who_has_what(world: _World) -> None:
     before = world.pool()
-    await before.start(small("m"))
+    await started(before, small("m"))
     live = (await find_live_instances(world.host)).described
     world.leases_of_a_new_controller()
     after, other = world.pool(), world.pool()
     after.adopt(live, ())
-    await other.start(small("n"))
+    await started(other, small("n"))
     assert "all taken (m/1#0@1)" in other.reason
     # Created anew, it asks for what it asked for at first.
     await world.host.kill(world.host.actors[0])
@@ -217,7 +217,7 @@ async def test_a_mig_device_of_an_instance_on_the_cpu_is_not_given_away_either(
     world: _World,
 ) -> None:
     before = world.pool()
-    await before.start(specs_of(InstanceGroup("g", "KIND_CPU", 1), SMALL))
+    await started(before, specs_of(InstanceGroup("g", "KIND_CPU", 1), SMALL))
     live = (await find_live_instances(world.host)).described
     world.leases_of_a_new_controller()
     world.pool().adopt(live, ())
@@ -229,7 +229,7 @@ async def test_a_load_on_a_gpu_above_its_limit_fails(world: _World) -> None:
     world.leases_of_a_new_controller(gpu_0=0.1)
     pool = world.pool()
     with pytest.raises(UnavailableError, match="memory limit set for KIND_GPU 0 has exceeded"):
-        await pool.start(specs_of(ON_FIRST))
+        await started(pool, specs_of(ON_FIRST))
     assert not world.host.actors
 
 
@@ -238,7 +238,7 @@ async def test_above_its_limit_a_gpu_is_waited_for_where_models_leave(world: _Wo
     world.leases_of_a_new_controller(gpu_0=0.5)
     world.leases.rules = replace(world.leases.rules, waits_above_limit=True)
     pool = world.pool()
-    await pool.start(specs_of(ON_FIRST, name="m"))
+    await started(pool, specs_of(ON_FIRST, name="m"))
     assert "memory limit set for KIND_GPU 0 has exceeded" in pool.reason
     world.gpus = (gpu(0, NODE, used=10 * GB),)
     await until(lambda: pool.is_live, 60.0)
@@ -248,10 +248,10 @@ async def test_above_its_limit_a_gpu_is_waited_for_where_models_leave(world: _Wo
 async def test_models_share_a_gpu_until_memory_does_not_suffice(world: _World) -> None:
     world.rows["digest of n"] = [20 * GB, 30 * GB]
     first, second = world.pool(), world.pool()
-    await first.start(specs_of(ON_FIRST))
+    await started(first, specs_of(ON_FIRST))
     world.gpus = (gpu(0, NODE, used=60 * GB),)
     await asyncio.sleep(60)
-    await second.start(specs_of(ON_FIRST, name="n"))
+    await started(second, specs_of(ON_FIRST, name="n"))
     assert "needs 30.00 GiB, as it took before, and GPU 0 of node node has 20.00" in second.reason
     world.gpus = (gpu(0, NODE, used=40 * GB),)
     await until(lambda: second.is_live, 60.0)
@@ -261,7 +261,7 @@ async def test_models_share_a_gpu_until_memory_does_not_suffice(world: _World) -
 @with_world(gpu(0, NODE))
 async def test_what_instances_take_is_measured_while_they_live(world: _World) -> None:
     pool = world.pool()
-    await pool.start(specs_of(ON_FIRST))
+    await started(pool, specs_of(ON_FIRST))
     # The process that the fake host tells.
     for taken in (2 * GB, 5 * GB, 3 * GB):
         world.gpus = (gpu(0, NODE, used=6 * GB, processes={1: taken, 99: GB}),)
@@ -274,7 +274,7 @@ async def test_what_instances_take_is_measured_while_they_live(world: _World) ->
 @with_world(gpu(0, NODE, processes={1: GB}))
 async def test_of_an_instance_that_ray_gave_a_gpu_it_is_measured_too(world: _World) -> None:
     pool = world.pool()
-    await pool.start(specs_of(ON_FIRST, {"ray_num_gpus": "0.25"}))
+    await started(pool, specs_of(ON_FIRST, {"ray_num_gpus": "0.25"}))
     await asyncio.sleep(MEASURE_S)
     assert world.devices == {"m/1#0@1": ""}
     assert world.rows == {"digest of m": [GB, GB]}
@@ -287,6 +287,6 @@ async def test_instances_on_the_cpu_cost_no_look_at_the_gpus(world: _World) -> N
 
     world.leases = DeviceLeases(refuse, world.reports)
     pool = world.pool()
-    await pool.start(specs_of(InstanceGroup("g", "KIND_CPU", 3)))
+    await started(pool, specs_of(InstanceGroup("g", "KIND_CPU", 3)))
     assert pool.is_live
     assert not world.leases.leases

@@ -9,7 +9,7 @@ from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from deployments.instance.spec import Gang, InstanceSpec
 from tests.support.control_plane_fakes import in_virtual_time
-from tests.support.instance_host import FakeHost, spec, until
+from tests.support.instance_host import FakeHost, spec, started, until
 
 
 def gang(index: int = 0) -> InstanceSpec:
@@ -24,7 +24,7 @@ def pool_of(host: FakeHost) -> InstancePool:
 async def test_a_group_ends_with_its_instance() -> None:
     host = FakeHost()
     pool = pool_of(host)
-    await pool.start([gang(0), gang(1), spec(2)])
+    await started(pool, [gang(0), gang(1), spec(2)])
     assert host.groups == {gang(0).name, gang(1).name}
     pool.commit([gang(0).name])
     await pool.let_go(1.0)
@@ -37,7 +37,7 @@ async def test_a_group_ends_with_its_instance() -> None:
 async def test_an_instance_that_crashes_keeps_its_group() -> None:
     host = FakeHost()
     pool = pool_of(host)
-    await pool.start([gang()])
+    await started(pool, [gang()])
     host.crash(host.actors[0])
     await until(lambda: not pool.endpoints)
     await until(lambda: pool.endpoints)
@@ -62,7 +62,7 @@ async def test_a_new_controller_adopts_groups_and_removes_those_without_an_insta
 async def test_an_orphan_is_killed_with_its_group() -> None:
     host = FakeHost()
     pool = pool_of(host)
-    await pool.start([gang()])
+    await started(pool, [gang()])
     await kill_instances(host, (await find_live_instances(host)).described)
     assert host.groups == set()
     await pool.close(0)

@@ -7,7 +7,7 @@ import asyncio
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from tests.support.control_plane_fakes import in_virtual_time
-from tests.support.instance_host import FakeHost, spec, until
+from tests.support.instance_host import FakeHost, spec, started, until
 
 TIMEOUT_S = 10.0
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 10.0
 async def test_an_instance_that_hangs_is_replaced_though_its_first_kill_failed() -> None:
     host, prober = FakeHost(), Prober(TIMEOUT_S)
     pool = InstancePool(lambda: None, host, prober)
-    await pool.start((spec(),))
+    await started(pool, (spec(),))
     (hung,) = host.alive
     hung.progress = None
     host.fail_kill = [ConnectionError("no head")]
@@ -31,7 +31,7 @@ async def test_an_instance_that_hangs_is_replaced_though_its_first_kill_failed()
 async def test_a_kill_that_was_lost_is_repeated() -> None:
     host, prober = FakeHost(), Prober(TIMEOUT_S)
     pool = InstancePool(lambda: None, host, prober)
-    await pool.start((spec(),))
+    await started(pool, (spec(),))
     (hung,) = host.alive
     hung.progress = None
     host.lost_kills = 1
@@ -46,7 +46,7 @@ async def test_a_kill_that_was_lost_is_repeated() -> None:
 async def test_an_instance_that_would_not_die_is_replaced_under_another_name() -> None:
     host, prober = FakeHost(), Prober(TIMEOUT_S)
     pool = InstancePool(lambda: None, host, prober)
-    await pool.start((spec(),))
+    await started(pool, (spec(),))
     (hung,) = host.alive
     hung.progress = None
     host.lost_kills = 1000
@@ -76,7 +76,7 @@ async def test_an_actor_that_nobody_knows_of_gives_its_name_back() -> None:
 async def test_an_instance_is_ended_though_its_kill_hangs_or_fails_and_nobody_waits() -> None:
     host, prober = FakeHost(), Prober(0.0)
     pool = InstancePool(lambda: None, host, prober)
-    await pool.start((spec(),))
+    await started(pool, (spec(),))
     host.hung_kills, host.fail_kill = 1, [ConnectionError("no head")]
     begin_s = asyncio.get_running_loop().time()
     await pool.close(0)

@@ -27,7 +27,7 @@ from cluster.placement.demand import ClusterResources, NodeResources
 from deployments.instance.progress import Progress
 from deployments.metrics.counters import Snapshot, decode
 from tests.support import virtual_time
-from tests.support.instance_host import LOAD_S, FakeActor, FakeHost, spec, until
+from tests.support.instance_host import LOAD_S, FakeActor, FakeHost, spec, started, until
 
 TIMEOUT_S = 10.0
 
@@ -71,7 +71,7 @@ def with_world(
 
 @with_world
 async def test_a_pool_starts_all_its_instances(world: _World) -> None:
-    await world.pool.start([spec(0), spec(1)])
+    await started(world.pool, [spec(0), spec(1)])
     assert world.incarnations == ["i0", "i1"]
     assert not world.pool.reason
     assert world.pool.next_index == 2
@@ -79,7 +79,7 @@ async def test_a_pool_starts_all_its_instances(world: _World) -> None:
 
 @with_world
 async def test_a_wedged_instance_leaves_the_table_is_killed_and_replaced(world: _World) -> None:
-    await world.pool.start([spec(0), spec(1)])
+    await started(world.pool, [spec(0), spec(1)])
     world.host.actors[0].progress = None
     await until(lambda: world.incarnations == ["i1"], 1.6 * TIMEOUT_S)
     await until(lambda: world.incarnations == ["i2", "i1"], 2 * LOAD_S)
@@ -93,14 +93,14 @@ async def test_a_wedged_instance_leaves_the_table_is_killed_and_replaced(world: 
 
 @with_world
 async def test_an_instance_whose_thread_is_stuck_is_replaced(world: _World) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     world.host.actors[0].progress = Progress(turned=True, executing_for_s=0.0, is_stuck=True)
     await until(lambda: world.incarnations == ["i1"], 2 * TIMEOUT_S)
 
 
 @with_world
 async def test_an_instance_that_a_router_reports_is_replaced_within_seconds(world: _World) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     world.host.actors[0].progress = None
     world.prober.suspect("i0")
     await until(lambda: world.incarnations == ["i1"], 2.1 + 0.2 + LOAD_S)
@@ -110,7 +110,7 @@ async def test_an_instance_that_a_router_reports_is_replaced_within_seconds(worl
 async def test_an_instance_that_wedges_at_once_each_time_is_replaced_less_and_less_often(
     world: _World,
 ) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     lives: list[float] = []
     for number in range(6):
         actor = world.host.actors[-1]
@@ -124,7 +124,7 @@ async def test_an_instance_that_wedges_at_once_each_time_is_replaced_less_and_le
 
 @with_world
 async def test_a_wedged_instance_that_ends_by_itself_is_created_once(world: _World) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     actor = world.host.actors[0]
     actor.progress = None
     world.prober.suspect("i0")
@@ -138,7 +138,7 @@ async def test_a_wedged_instance_that_ends_by_itself_is_created_once(world: _Wor
 
 @with_world
 async def test_a_lost_instance_is_left_to_ray_until_ray_has_given_it_up(world: _World) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     actor = world.host.actors[0]
     world.host.crash(actor)
     await until(lambda: not world.incarnations)
@@ -152,7 +152,7 @@ async def test_a_lost_instance_is_left_to_ray_until_ray_has_given_it_up(world: _
 async def test_an_instance_that_cannot_be_pickled_fails_the_load_at_once(world: _World) -> None:
     world.host.fail_create.append(TypeError("cannot pickle a lock"))
     with pytest.raises(InternalError) as caught:
-        await world.pool.start([spec(0)])
+        await started(world.pool, [spec(0)])
     assert caught.value.message == (
         "instance m/1#0@1 was not started: TypeError: cannot pickle a lock"
     )
@@ -160,7 +160,7 @@ async def test_an_instance_that_cannot_be_pickled_fails_the_load_at_once(world: 
 
 @with_world
 async def test_an_unforeseen_fault_of_a_restart_is_tried_again(world: _World) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     world.host.fail_create += [RuntimeError("odd"), RuntimeError("odd")]
     actor = world.host.actors[0]
     actor.progress = None
@@ -189,7 +189,7 @@ def test_a_first_load_that_fails_says_why(
     async def claim(world: _World) -> None:
         world.host.fail_load.append(error)
         with pytest.raises(kind) as caught:
-            await world.pool.start([spec(0)])
+            await started(world.pool, [spec(0)])
         assert caught.value.message == text
 
     claim()
@@ -201,7 +201,7 @@ async def test_an_instance_whose_process_has_other_packages_starts_with_its_own(
 ) -> None:
     wanted = Requirements("/m/requirements.txt", ("numpy<2",))
     world.host.fail_load += [ImportedAlreadyError("numpy"), ImportedAlreadyError("elsewhere")]
-    await world.pool.start([replace(spec(0), requirements=wanted)])
+    await started(world.pool, [replace(spec(0), requirements=wanted)])
     plain, first, second = (actor.spec.runtime_env for actor in world.host.actors)
     assert (plain, first) == ({}, second)
     assert first["py_executable"].endswith(f"launcher.py --layer {wanted.key}")
@@ -214,7 +214,7 @@ async def test_an_instance_whose_process_never_has_its_packages_does_not_load(
 ) -> None:
     world.host.fail_load += [ImportedAlreadyError("numpy")] * 9
     with pytest.raises(ImportedAlreadyError):
-        await world.pool.start([replace(spec(0), requirements=Requirements("/r", ("numpy<2",)))])
+        await started(world.pool, [replace(spec(0), requirements=Requirements("/r", ("numpy<2",)))])
     assert len(world.host.actors) == 4
 
 
@@ -222,12 +222,12 @@ async def test_an_instance_whose_process_never_has_its_packages_does_not_load(
 async def test_a_recipe_that_the_host_refuses_is_an_invalid_argument(world: _World) -> None:
     world.host.fail_create.append(ValueError("no such resource"))
     with pytest.raises(InvalidArgumentError, match="cannot be placed: no such resource"):
-        await world.pool.start([spec(0)])
+        await started(world.pool, [spec(0)])
 
 
 @with_world
 async def test_an_instance_that_leaves_is_drained_ended_and_not_replaced(world: _World) -> None:
-    await world.pool.start([spec(0), spec(1)])
+    await started(world.pool, [spec(0), spec(1)])
     world.pool.commit({spec(0).name})
     assert world.incarnations == ["i1"]
     assert [endpoint.incarnation for endpoint in world.pool.leaving] == ["i0"]
@@ -240,7 +240,7 @@ async def test_an_instance_that_leaves_is_drained_ended_and_not_replaced(world: 
 
 @with_world
 async def test_an_instance_that_leaves_has_its_time_unless_the_pool_closes(world: _World) -> None:
-    await world.pool.start([spec(0), spec(1)])
+    await started(world.pool, [spec(0), spec(1)])
     world.host.actors[0].drain_s = 1000
     world.pool.commit({spec(0).name})
     letting_go = asyncio.create_task(world.pool.let_go(3600))
@@ -254,7 +254,7 @@ async def test_an_instance_that_leaves_has_its_time_unless_the_pool_closes(world
 
 @with_world
 async def test_live_instances_say_what_they_have_counted(world: _World) -> None:
-    await world.pool.start([spec(0), spec(1)])
+    await started(world.pool, [spec(0), spec(1)])
     world.host.crash(world.host.actors[1])
     await until(lambda: world.incarnations == ["i0"])
     assert list(await world.pool.statistics()) == [spec(0).name]
@@ -262,7 +262,7 @@ async def test_live_instances_say_what_they_have_counted(world: _World) -> None:
 
 @with_world
 async def test_live_instances_are_found_and_adopted(world: _World) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     other = InstancePool(lambda: None, world.host, world.prober)
     found = (await find_live_instances(world.host)).described
     other.adopt(found, [spec(1)])
@@ -275,7 +275,7 @@ async def test_live_instances_are_found_and_adopted(world: _World) -> None:
 async def test_an_actor_that_cannot_describe_itself_is_killed_and_not_adopted(
     world: _World,
 ) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     world.host.fail_load.append(ActorLostError("it is silent"))
     assert (await find_live_instances(world.host)).described == []
     assert world.host.killed == ["i0"]
@@ -285,7 +285,7 @@ async def test_an_actor_that_cannot_describe_itself_is_killed_and_not_adopted(
 async def test_a_stopped_actor_does_not_hold_up_the_others_and_is_found_when_it_goes_on(
     world: _World,
 ) -> None:
-    await world.pool.start([spec(0), spec(1)])
+    await started(world.pool, [spec(0), spec(1)])
     world.host.actors[1].resumes = goes_on = asyncio.Event()
     begin_s = asyncio.get_running_loop().time()
     found = await find_live_instances(world.host)
@@ -299,7 +299,7 @@ async def test_a_stopped_actor_does_not_hold_up_the_others_and_is_found_when_it_
 
 @with_world
 async def test_a_stopped_actor_that_does_not_go_on_is_killed(world: _World) -> None:
-    await world.pool.start([spec(0), spec(1)])
+    await started(world.pool, [spec(0), spec(1)])
     world.host.actors[1].resumes = asyncio.Event()
     found = await find_live_instances(world.host)
     assert await found.late() == []
@@ -344,11 +344,11 @@ async def test_instances_of_an_earlier_generation_finish_their_requests_first(
 async def test_a_pool_that_has_let_all_go_starts_again_and_keeps_what_was_counted(
     world: _World,
 ) -> None:
-    await world.pool.start([spec(0), spec(1)])
+    await started(world.pool, [spec(0), spec(1)])
     world.pool.commit([each.name for each in world.pool.specs])
     assert not world.pool.endpoints
     assert not world.pool.is_live
-    starting = asyncio.create_task(world.pool.start([spec(world.pool.next_index)]))
+    starting = asyncio.create_task(started(world.pool, [spec(world.pool.next_index)]))
     await world.pool.let_go(0)
     await starting
     assert world.incarnations == ["i2"]
@@ -359,7 +359,7 @@ async def test_a_pool_that_has_let_all_go_starts_again_and_keeps_what_was_counte
 
 @with_world
 async def test_metrics_of_a_models_own_go_with_its_instance(world: _World) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     family = CustomFamily("doubts", "", MetricKind.GAUGE, [CustomMetric(value=3.0)])
     world.host.actors[0].counted = Snapshot(execution_count=2, custom=[family])
     world.pool.commit([spec(0).name])
@@ -370,16 +370,16 @@ async def test_metrics_of_a_models_own_go_with_its_instance(world: _World) -> No
 
 @with_world
 async def test_a_pool_whose_only_start_failed_can_be_started_again(world: _World) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     world.pool.commit([spec(0).name])
     await world.pool.let_go(0)
     past = dict(world.pool.past)
     world.host.fail_load = [InternalError("no such file")]
     with pytest.raises(InternalError):
-        await world.pool.start([spec(1)])
+        await started(world.pool, [spec(1)])
     await world.pool.close(0)
     assert (world.pool.specs, world.pool.reason) == ((), "")
-    await world.pool.start([spec(2)])
+    await started(world.pool, [spec(2)])
     assert len(world.incarnations) == 1
     assert dict(world.pool.past) == past
 
@@ -387,7 +387,7 @@ async def test_a_pool_whose_only_start_failed_can_be_started_again(world: _World
 @with_world
 async def test_who_makes_room_is_followed_by_one_that_waits_for_it(world: _World) -> None:
     pool = world.pool
-    await pool.start([spec(0), spec(1)])
+    await started(pool, [spec(0), spec(1)])
     assert pool.displace(["m/1#0@1", "of another"]) == {"m/1#0@1": "m/1#2@1"}
     assert [each.name for each in pool.endpoints] == ["m/1#1"]
     assert [each.name for each in pool.leaving] == ["m/1#0"]
@@ -400,7 +400,7 @@ async def test_who_makes_room_is_followed_by_one_that_waits_for_it(world: _World
 async def test_an_instance_that_ray_cannot_reach_for_a_while_stays_in_the_table(
     world: _World,
 ) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     (actor,) = world.host.actors
     world.host.knocked = Knock.TAKEN
     for _ in range(3):
@@ -418,7 +418,7 @@ async def test_an_instance_that_ray_cannot_reach_for_a_while_stays_in_the_table(
 async def test_an_instance_that_ray_cannot_reach_and_that_is_gone_leaves_the_table(
     world: _World,
 ) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     world.host.disconnect(world.host.actors[0])
     await until(lambda: not world.incarnations)
     await until(lambda: world.incarnations)
@@ -426,7 +426,7 @@ async def test_an_instance_that_ray_cannot_reach_and_that_is_gone_leaves_the_tab
 
 @with_world
 async def test_an_instance_whose_node_stays_cut_off_is_replaced(world: _World) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     (actor,) = world.host.actors
     actor.progress = None
     world.host.knocked = Knock.SILENT
@@ -442,7 +442,7 @@ async def test_an_instance_that_dies_before_it_answers_anything_has_failed_to_lo
     world.host.dies_silently = True
     world.host.cluster = ClusterResources((NodeResources("n", {"CPU": 2}, {"CPU": 2}),))
     with pytest.raises(InternalError, match="its process has died 3 times before it answered"):
-        await world.pool.start([spec(0)])
+        await started(world.pool, [spec(0)])
     assert len(world.host.killed) == 1
 
 
@@ -461,7 +461,7 @@ async def test_instances_that_wait_for_long_are_asked_after_less_and_less(world:
     world.host = host = _FullHost()
     host.dies_silently = True
     world.pool = InstancePool(world._changed, host, world.prober)
-    starting = asyncio.create_task(world.pool.start([spec(index) for index in range(20)]))
+    starting = asyncio.create_task(started(world.pool, [spec(index) for index in range(20)]))
     await asyncio.sleep(20)
     assert host.asked == 20 * 4
     await asyncio.sleep(580)
@@ -471,7 +471,7 @@ async def test_instances_that_wait_for_long_are_asked_after_less_and_less(world:
 
 @with_world
 async def test_deaths_of_an_instances_earlier_life_are_not_counted(world: _World) -> None:
-    await world.pool.start([spec(0)])
+    await started(world.pool, [spec(0)])
     world.host.deaths = 100
     world.host.crash(world.host.actors[0])
     await until(lambda: world.incarnations == ["i1"])

@@ -297,7 +297,7 @@ async def test_a_poll_leaves_a_wake_alone_that_waits_for_room() -> None:
     assert not waking.done()
     world.unblocked.set()
     assert await waking is None
-    assert world.endpoints("m") == ["unblocked"]
+    assert world.endpoints("m") == ["m/1#1@2"]
 
 
 @in_virtual_time
@@ -416,7 +416,7 @@ async def test_a_wake_waits_for_a_pending_load_and_is_not_failed_by_it() -> None
     await world.lifecycle.load("m", is_poll=True)
     world.unblocked.set()
     assert await waking is None
-    assert world.endpoints("m") == ["unblocked"]
+    assert world.endpoints("m") == ["m/1#0@2"]
     assert world.record("m").cold_start_count == 0
 
 

@@ -154,19 +154,23 @@ async def test_what_shall_leave_serves_on_while_nothing_else_has_room() -> None:
     assert world.endpoints("m") == ["m/1#0@1"]
     world.unblocked.set()
     await asyncio.sleep(0.1)
-    assert world.endpoints("m") == ["unblocked"]
+    assert world.endpoints("m") == ["m/1#1@1"]
 
 
 @in_virtual_time
-async def test_what_has_no_room_keeps_nothing_else_from_changing() -> None:
-    world = await loaded(2)
-    world.blocked = {"m/1#2"}
-    world.candidates["m"] = grouped(
-        model("m"), InstanceGroup("a", "KIND_CPU", 1), InstanceGroup("b", "KIND_MODEL", 1)
-    )
-    await world.lifecycle.load("m")
-    assert world.endpoints("m") == ["m/1#0@1"]
-    assert world.reason("m") == "instance m/1#2@1 is waiting"
+async def test_what_shall_leave_stays_until_its_successor_has_room() -> None:
+    world = await loaded(3)
+    world.blocked = {"m/1#4"}
+    world.candidates["m"] = grouped(model("m"), InstanceGroup("m_0", "KIND_MODEL", 2))
+    error = await error_of(world.lifecycle.load("m"))
+    assert "pending" in error.message
+    assert "instance m/1#4@1 is waiting" in error.message
+    # Two are wanted in place of three.
+    assert world.endpoints("m") == ["m/1#2@1", "m/1#3@1"]
+    world.unblocked.set()
+    await asyncio.sleep(0.1)
+    assert world.endpoints("m") == ["m/1#3@1", "m/1#4@1"]
+    assert not world.lifecycle.is_pending("m")
 
 
 @in_virtual_time

@@ -340,7 +340,7 @@ def test_whatever_is_asked_at_once_models_end_in_a_settled_state(
                 world.fail.setdefault(f"{name}/1#0", []).append(InternalError("broken"))
             elif what == "lose" and world.pools:
                 pool = world.pools[number % len(world.pools)]
-                if not pool.is_starting:
+                if not (pool.staged or pool.waiting):
                     pool.lose()
             await asyncio.sleep(LOAD_S * (0.3 if what == "wait" else 0))
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)

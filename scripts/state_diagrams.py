@@ -6,6 +6,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from cluster.models import operation as operations
 from cluster.models import states as versions
 from cluster.rollout import phases as rollouts
 from deployments.http2 import streams
@@ -79,8 +80,35 @@ def diagram(arrows: Iterable[Arrow]) -> str:
     return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
 
 
+def of_operations() -> str:
+    """Return the table of operations that meet, for people."""
+    head = ["arriving", *operations.RUNNING]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for arriving in operations.Kind:
+        cells = [f"**{arriving}**"]
+        for running in operations.RUNNING:
+            works, waits = (
+                operations.meeting(arriving, running, is_pending=is_pending)
+                for is_pending in (False, True)
+            )
+            cells.append(works if works is waits else f"{works}; pending: {waits}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+OPERATIONS = """## What is done to a model version, and what else is
+
+`cluster/models/operation.py`
+
+What arrives (rows) while something else runs, or waits for its turn, on the same version (columns); *pending* is what waits for room in
+the cluster. Loads and unloads are of all versions of a model, the others of one. `rest` and `displace` are done at once.
+
+"""
+
+
 def page() -> str:
     parts = [f"## {title}\n\n`{path}`\n\n{diagram(arrows())}\n" for title, path, arrows in MACHINES]
+    parts.insert(1, OPERATIONS + of_operations() + "\n")
     head = "# State machines\n\nDrawn by `scripts/state_diagrams.py` from the tables in the code.\n"
     return "\n".join([head, *parts])
 

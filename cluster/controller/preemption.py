@@ -91,7 +91,7 @@ class Preemption:
             self._uses.clear()
             return
         is_possible = self._lifecycle.displacement.is_possible
-        idle = [each for each in await self._idle(lower) if is_possible(each.key[0])]
+        idle = [each for each in await self._idle(lower) if is_possible(*each.key)]
         if not idle:
             return
         cluster = await self._host.read_cluster()

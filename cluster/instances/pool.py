@@ -57,7 +57,7 @@ class InstancePool:
         self._generation = 0
         self._next_index = 0
         self._changed = asyncio.Event()
-        self._drains: set[asyncio.Future[None]] = set()
+        self._drains: set[asyncio.Task[None]] = set()
         # Set when those that drain now have no longer than so many seconds.
         self._hurried = asyncio.Event()
         self._hurried_s = 0.0

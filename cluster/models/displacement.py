@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any
 
 from backends.api.model_identifier import shown
-from cluster.models import operation
 from cluster.models.contracts import VersionPool
 from cluster.models.operated_model import OperatedModel
+from cluster.models.operation import Kind, Meeting
 
 _log = logging.getLogger(__name__)
 
@@ -44,10 +44,9 @@ class Displacement:
         self._routers_know = routers_know
         self.drain_s = drain_s
 
-    def is_possible(self, name: str) -> bool:
-        """Whether no other operation on the model is under way."""
-        model = self._model_of(name)
-        return not (model.lock.locked() or operation.is_running(model.work))
+    def is_possible(self, name: str, version: int) -> bool:
+        """Whether no operation on a version is under way that may not be cancelled for it."""
+        return Meeting.REFUSE not in self._model_of(name).meetings(Kind.DISPLACE, version)
 
     def displace(
         self, name: str, version: int, instances: Collection[str], by: str
@@ -62,10 +61,11 @@ class Displacement:
 
         Returns:
             By the name of an instance that goes: that of the one that follows it. Empty while
-            another operation on the model is under way.
+            another operation on the version is under way, which may be cancelled for the next try.
         """
-        pool = self._model_of(name).versions.pool_of(version)
-        if pool is None or not self.is_possible(name):
+        model = self._model_of(name)
+        pool = model.versions.pool_of(version)
+        if pool is None or not model.may(Kind.DISPLACE, version):
             return {}
         followers = pool.displace(instances)
         for each in followers:

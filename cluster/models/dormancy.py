@@ -11,7 +11,8 @@ Rules, each of which a test holds:
 - Of all that ask to wake a version at once one does it, and the outcome is everybody's.
 - To rest needs nobody's patience: the version is dormant at once, while instances drain. Waking it
   then starts new ones beside them.
-- A version does not come to rest while another operation on its model is under way.
+- A version does not come to rest while another operation on it is under way
+  (`cluster.models.operation`).
 - An unload ends a waking; a load that begins meanwhile has its turn after it. A load leaves a
   dormant version as it is when nothing has changed, and else puts live instances in its place.
 - A wake that fails, or is ended, ends what it has started; instances that still drain drain on.
@@ -27,9 +28,9 @@ from typing import Final
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import shown
-from cluster.models import operation
 from cluster.models.contracts import Candidate
 from cluster.models.operated_model import OperatedModel
+from cluster.models.operation import Kind, Operation
 from cluster.models.records import Records
 from cluster.models.wake_room import WakeRoom
 
@@ -60,7 +61,6 @@ class Dormancy:
     Args:
         records: The records of all models.
         model_of: Returns what is kept of a model.
-        followed: Has the end of the lifecycle wait for a task.
         load: Loads a model that was never loaded.
 
     Attributes:
@@ -71,12 +71,10 @@ class Dormancy:
         self,
         records: Records,
         model_of: Callable[[str], OperatedModel],
-        followed: Callable[[operation.Work], operation.Work],
         load: Callable[[str], Awaitable[None]],
     ) -> None:
         self._records = records
         self._model_of = model_of
-        self._followed = followed
         self._load = load
         self.room = WakeRoom(records)
         self._waking: dict[_Key, asyncio.Task[None]] = {}
@@ -112,12 +110,11 @@ class Dormancy:
 
         Returns:
             Whether that was done. Not of a version that is not READY, or has no instances of its
-            own, as an ensemble; nor while another operation on the model is under way.
+            own, as an ensemble; nor while another operation on it is under way, which may be
+            cancelled for the next try.
         """
         model = self._model_of(name)
-        if model.lock.locked() or operation.is_running(model.work):
-            return False
-        if not model.versions.rest(version):
+        if not (model.may(Kind.REST, version) and model.versions.rest(version)):
             return False
         # It has served since.
         self._failures.pop((name, version), None)
@@ -193,37 +190,36 @@ class Dormancy:
         if self._is_unread(name):
             await self._load_first(name)
             return True
+        model, is_woken = self._model_of(name), False
+
+        async def wake(operation: Operation) -> None:
+            nonlocal is_woken
+            # What it has waited for may have ended with the version awake.
+            if self._is_dormant(name, version):
+                await model.versions.wake(version, operation.block)
+                is_woken = True
+
         while self._is_dormant(name, version):
-            model = self._model_of(name)
-            if operation.is_running(model.work):
-                # It may end with the version awake.
-                await asyncio.wait({model.work})
-                continue
-            async with model.lock:
-                if operation.is_running(model.work) or not self._is_dormant(name, version):
-                    continue
-                waking = _woken(model, version)
-                work = await model.run(f"wake of '{name}'", waking, self._followed)
-            await asyncio.wait({work})
-            if not work.cancelled():
-                work.result()
-                return True
-        return False
+            operation = await model.run(Kind.WAKE, version, f"wake of '{name}'", wake)
+            if operation is not None:
+                await operation.wait_ended()
+                operation.result()
+        return is_woken
 
     async def _load_first(self, name: str) -> None:
         """Load a model, however long the cluster has no room for it."""
         model = self._model_of(name)
-        if not (model.blocked.is_set() and operation.is_running(model.work)):
+        loading = model.find(Kind.LOAD)
+        if loading is None or not loading.is_pending:
             try:
                 await self._load(name)
             except TritonError:
-                if not operation.is_running(model.work):
+                if model.find(Kind.LOAD) is None:
                     raise
-        work = model.work
-        if operation.is_running(work):
-            await asyncio.wait({work})
-            if not work.cancelled():
-                work.result()
+        loading = model.find(Kind.LOAD)
+        if loading is not None:
+            await loading.wait_ended()
+            loading.result()
 
     def _is_unread(self, name: str) -> bool:
         record = self._records.of(name)
@@ -232,15 +228,6 @@ class Dormancy:
     def _is_dormant(self, name: str, version: int) -> bool:
         record = self._records.of(name).versions.get(version)
         return record is not None and record.is_ready and record.is_dormant
-
-
-async def _woken(model: OperatedModel, version: int) -> None:
-    # A poll that finds the same files lets it go on.
-    model.loading = model.versions.candidate
-    try:
-        await model.versions.wake(version)
-    finally:
-        model.loading = None
 
 
 def _failed(name: str, error: TritonError, interval_s: float) -> UnavailableError:

@@ -5,7 +5,8 @@
 A node drains when it was told to, by `ray drain-node`, by an autoscaler or because its pod is
 deleted. Ray starts nothing there any more. For each version with instances there as many are
 started elsewhere; when they are ready, routers are told and those on the node finish their requests
-and end. While there is no room elsewhere, those on the node go on serving.
+and end, one for one. While there is no room elsewhere, those on the node go on serving. A move that
+waits for room gives way to what may make some, a resize or a rest, and is tried again later.
 """
 
 import asyncio
@@ -15,13 +16,14 @@ from typing import Final
 
 from backends.api.errors import TritonError
 from backends.api.model_identifier import shown
-from cluster.models import operation
 from cluster.models.operated_model import OperatedModel
+from cluster.models.operation import Kind, Meeting, Work
 from cluster.models.records import Records
 
 _log = logging.getLogger(__name__)
 
-# Between two attempts at moving a version whose instances do not load elsewhere.
+# Between two attempts at moving a version whose instances do not load elsewhere, or whose move has
+# given way.
 _RETRY_S: Final = 10.0
 
 _Key = tuple[str, int]
@@ -40,12 +42,13 @@ class Evacuation:
         self,
         records: Records,
         model_of: Callable[[str], OperatedModel],
-        followed: Callable[[operation.Work], operation.Work],
+        followed: Callable[[Work], Work],
     ) -> None:
         self._records = records
         self._model_of = model_of
         self._followed = followed
-        self._moving: dict[_Key, asyncio.Task[None]] = {}
+        # The nodes that a version is being moved off.
+        self._moving: dict[_Key, frozenset[str]] = {}
         self._not_before_s: dict[_Key, float] = {}
 
     def look(self, draining: Collection[str]) -> None:
@@ -60,40 +63,45 @@ class Evacuation:
         for name, record in list(self._records.by_name.items()) if draining else ():
             for number, version in record.versions.items():
                 key = (name, number)
-                is_there = any(each.node_id in draining for each in version.instances)
-                is_due = key not in self._moving and now_s >= self._not_before_s.get(key, now_s)
-                if is_there and is_due:
-                    self._begin(key, frozenset(draining))
+                nodes = frozenset(e.node_id for e in version.instances if e.node_id in draining)
+                is_due = now_s >= self._not_before_s.get(key, now_s)
+                if is_due and not nodes <= self._moving.get(key, frozenset()):
+                    self._begin(key, nodes)
 
-    def _begin(self, key: _Key, draining: Collection[str]) -> None:
-        task = self._moving[key] = self._followed(asyncio.create_task(self._move(key, draining)))
-        task.add_done_callback(lambda _: self._moving.pop(key, None))
+    def _begin(self, key: _Key, nodes: frozenset[str]) -> None:
+        if Meeting.REFUSE not in self._model_of(key[0]).meetings(Kind.MOVE, key[1]):
+            self._moving[key] = nodes
+            self._followed(asyncio.create_task(self._move(key, nodes)))
 
-    async def _move(self, key: _Key, draining: Collection[str]) -> None:
+    async def _move(self, key: _Key, nodes: frozenset[str]) -> None:
         name, version = key
         model = self._model_of(name)
-        if model.lock.locked() or operation.is_running(model.work):
-            return
-        async with model.lock:
-            moving = _moved(model, version, draining)
-            work = await model.run(f"move of '{name}'", moving, self._followed)
-        await asyncio.wait({work})
-        if work.cancelled():
-            return
         try:
-            work.result()
+            operation = await model.run(
+                Kind.MOVE,
+                version,
+                f"move of '{name}'",
+                lambda operation: model.versions.move(
+                    version, lambda pool: pool.on_nodes(nodes), operation.block
+                ),
+            )
+            if operation is None:
+                return
+            await operation.wait_ended()
+            operation.result()
         except TritonError as error:
-            self._not_before_s[key] = asyncio.get_running_loop().time() + _RETRY_S
+            self._put_off(key)
             _log.error("'%s' version %d is not moved: %s", shown(name), version, error.message)
         else:
+            if operation.was_cancelled:
+                self._put_off(key)
+                return
             self._not_before_s.pop(key, None)
             _log.info("'%s' version %d has left the nodes that drain", shown(name), version)
+        finally:
+            # A move off more nodes may have taken its place.
+            if self._moving.get(key) is nodes:
+                del self._moving[key]
 
-
-async def _moved(model: OperatedModel, version: int, draining: Collection[str]) -> None:
-    # A poll that finds the same files lets it go on.
-    model.loading = model.versions.candidate
-    try:
-        await model.versions.move(version, lambda pool: pool.on_nodes(draining))
-    finally:
-        model.loading = None
+    def _put_off(self, key: _Key) -> None:
+        self._not_before_s[key] = asyncio.get_running_loop().time() + _RETRY_S

@@ -4,10 +4,12 @@
 
 Rules, each of which a test holds:
 
-- Operations on one model happen one after the other; an unload cancels a load in progress, since
-  the newer operation wins. Different models load in parallel.
-- Versions load all or none. What served before goes on serving until every new instance is ready;
-  then routers are told first, and the old instances drained after.
+- What may be done to a version at the same time is the table of `cluster.models.operation`; an
+  unload cancels a load in progress, since the newer operation wins. Different models load in
+  parallel.
+- Versions load all or none. What served before goes on serving until every new instance is ready,
+  or, where there is no room for all, until its successor is; then routers are told first, and the
+  old instances drained after.
 - A version whose files and config have not changed is left alone. When nothing but its instance
   groups has, its pool gets what it lacks and loses what is too much.
 - An ensemble loads after the models it is made of and again when one of them has changed. It is
@@ -20,13 +22,11 @@ The way of a load, and who answers for what on it:
   takes it over with the first version that serves from it. `_load` releases, and so removes the
   temporary directory of, a candidate that nobody took over; `ModelVersions` releases one when the
   last instance made from it has drained.
-- The *operation* of a model is the task `OperatedModel.work`, started and replaced under
-  `OperatedModel.lock` only: a load, a resize, or a waking. Who may cancel it: an unload, at once
-  and before it has the lock; a later load, with the lock, unless it is a poll that would load the
-  same; `close`. It is cancelled once, and cleans up after itself before the next one begins; what
-  it began ends in a task of its own (`VersionLoader`), which nobody cancels.
-- *Pending*, for want of room, is an operation that has called ``on_blocked``: `load` then returns
-  to who asked and gives the lock back, and the operation goes on. `is_pending` alone tells.
+- An *operation* is begun by `OperatedModel.run` alone, when its turn comes. It is cancelled once,
+  and cleans up after itself before the next one begins; what it began ends in a task of its own
+  (`VersionLoader`, `Succession`), which nobody cancels.
+- *Pending*, for want of room, is an operation that has called `Operation.block`: `load` then
+  returns to who asked, and the operation goes on. `is_pending` alone tells.
 
 Models go by their keys here (`backends.api.model_identifier`). This module knows neither Ray nor
 the file system: pools and the repository are passed in.
@@ -44,7 +44,6 @@ from typing import Any, Final
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
-from cluster.models import operation
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.dependencies import affected_by, dependents_of
 from cluster.models.displacement import Displacement
@@ -52,6 +51,7 @@ from cluster.models.dormancy import Dormancy
 from cluster.models.ensembles import Ensembles
 from cluster.models.evacuation import Evacuation
 from cluster.models.operated_model import OperatedModel
+from cluster.models.operation import Kind, Meeting, Operation
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
 from cluster.models.renewal import Renewal
@@ -110,10 +110,10 @@ class ModelLifecycle:
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._ensembles = Ensembles(source, self._records, self._load_part)
         self._composing = self._ensembles.composing
-        self.dormancy = Dormancy(self._records, self._model, self._followed, self.load)
+        self.dormancy = Dormancy(self._records, self._model, self.load)
         self.evacuation = Evacuation(self._records, self._model, self._followed)
         self.displacement = Displacement(self._model, self._spawn, routers_know, settings.drain_s)
-        self.renewal = Renewal(self._records, self._model, self._followed, self.displacement)
+        self.renewal = Renewal(self._records, self._model, self.displacement)
 
     async def load_all(
         self,
@@ -176,26 +176,32 @@ class ModelLifecycle:
                 pending for want of room, or when an unload overtook it.
         """
         model = self._model(name)
-        # Without the lock: an unload need not wait for files that hang.
-        if is_poll and operation.is_running(model.work) and await self._is_loading(name, model):
+        may_join = is_poll and Meeting.JOIN in model.meetings(Kind.POLL)
+        if may_join and await self._is_loading(name, model):
             return
-        async with model.lock:
-            await model.end_work()
-            load = self._load(name, model, override, is_explicit=is_explicit, is_poll=is_poll)
-            work = await model.run(f"load of '{name}'", load, self._followed)
-        if not work.done():
+        starting = self._starting.get(name)
+        is_starting = starting is not None and starting is asyncio.current_task()
+
+        async def load(operation: Operation) -> None:
+            await self._load(name, model, operation, override, is_explicit, is_poll)
+            if operation.has_changed:
+                # An ensemble that loads anew and needs it again must not wait for it.
+                if is_starting and self._starting.get(name) is starting:
+                    del self._starting[name]
+                reload = self._reload_dependents(name, needed_by)
+                operation.following = self._spawn(f"ensembles of '{name}'", reload)
+
+        operation = await model.run(Kind.LOAD, None, f"load of '{name}'", load)
+        if operation is None or operation.was_cancelled:
+            raise UnavailableError(_OUTDATED)
+        if not operation.is_over:
             raise UnavailableError(
                 f"load of model '{shown(name)}' is pending and goes on in the background:"
                 f" {self._records.reasons(name)}"
             )
-        if work.cancelled():
-            raise UnavailableError(_OUTDATED)
-        work.result()
-        if model.has_changed:
-            # The load is over: an ensemble that loads anew and needs it again must not wait here.
-            if self._starting.get(name) is asyncio.current_task():
-                del self._starting[name]
-            await self._reload_dependents(name, needed_by)
+        operation.result()
+        if operation.following is not None:
+            await asyncio.shield(operation.following)
 
     async def unload(self, name: str, *, unload_dependents: bool = False) -> frozenset[str]:
         """Unload all versions of a model, and the ensembles made of it.
@@ -240,20 +246,26 @@ class ModelLifecycle:
         for dependent in dependents_of(name, self._composing):
             gone |= await self._withdraw(dependent)
         model = self._model(name)
-        model.cancel()
-        async with model.lock:
-            await model.end_work()
+
+        async def unload(_: Operation) -> None:
             await model.versions.retire(model.versions.numbers)
+
+        operation = await model.run(Kind.UNLOAD, None, f"unload of '{name}'", unload)
+        if operation is not None:
+            operation.result()
         return gone
 
     async def _reload_dependents(self, name: str, needed_by: str) -> None:
         """Load the ensembles made of a model anew, also those that had failed for want of it."""
         for dependent in affected_by(name, self._composing):
             starting = self._starting.get(dependent)
-            if dependent == needed_by or (starting is not None and not starting.done()):
+            is_busy = self._model(dependent).is_busy
+            # Unless it has failed since, for want of this model.
+            is_waiting = dependent == needed_by and is_busy
+            if is_waiting or (starting is not None and not starting.done()):
                 continue
             reload = self._reload(dependent)
-            if self._model(dependent).lock.locked():
+            if is_busy:
                 # An operation on it may in turn be waiting for this model.
                 self._spawn(f"reload of '{dependent}'", reload)
             else:
@@ -268,22 +280,20 @@ class ModelLifecycle:
     @property
     def loading_names(self) -> frozenset[str]:
         """Keys of the models with an operation that does not just wait for room."""
-        return frozenset(
-            name
-            for name, model in self._models.items()
-            if operation.is_running(model.work) and not model.blocked.is_set()
-        )
+        return frozenset(name for name, model in self._models.items() if model.is_busy)
 
     def is_pending(self, name: str) -> bool:
         """Whether a load of the model goes on in the background, for want of room."""
         model = self._models.get(name)
-        return model is not None and model.blocked.is_set() and operation.is_running(model.work)
+        loading = None if model is None else model.find(Kind.LOAD)
+        return loading is not None and loading.is_pending
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance. Nothing may be loaded afterwards."""
         self.dormancy.close()
         for model in self._models.values():
-            model.cancel()
+            for operation in list(model.operations):
+                operation.cancel()
         await asyncio.gather(*(each.versions.close(drain_s) for each in self._models.values()))
         while self._background:
             await asyncio.gather(*self._background, return_exceptions=True)
@@ -312,7 +322,7 @@ class ModelLifecycle:
     async def resize(self, name: str, version: int, count: int) -> bool:
         """Give a version another count of instances; see `cluster.models.resizing`."""
         model = self._models.get(name)
-        return model is not None and await resize(model, version, count, self._followed)
+        return model is not None and await resize(model, version, count)
 
     def pool_of(self, name: str, version: int) -> VersionPool | None:
         """Return the instances of a version; None while it is not in service."""
@@ -327,13 +337,12 @@ class ModelLifecycle:
         self,
         name: str,
         model: OperatedModel,
+        operation: Operation,
         override: Override,
-        *,
         is_explicit: bool,
         is_poll: bool,
     ) -> None:
         try:
-            model.has_changed = False
             candidate = await self._source.read(name, override, model.kept_override)
             failed = model.versions.failed
             if is_poll and failed is not None and failed.is_same(candidate):
@@ -341,7 +350,7 @@ class ModelLifecycle:
                 return
             for delay_s in _RELIST_DELAYS_S:
                 try:
-                    await self._take(name, model, candidate)
+                    await self._take(name, model, operation, candidate)
                     break
                 except TritonError as error:
                     if not model.versions.is_outdated:
@@ -350,7 +359,7 @@ class ModelLifecycle:
                 await asyncio.sleep(delay_s)
                 candidate = await self._source.read(name, override, model.kept_override)
             else:
-                await self._take(name, model, candidate)
+                await self._take(name, model, operation, candidate)
         except TritonError as error:
             record = self._records.of(name)
             cause = error.__cause__
@@ -359,21 +368,32 @@ class ModelLifecycle:
             if record.composing and record.ready_versions:
                 # What goes on serving goes with what it is made of.
                 self._composing[name] = self._composing.get(name, frozenset()) | record.composing
+            if record.ready_versions or not self._waits_for_models(name):
+                # Nobody asks for what was refused when it is loaded anew with its models.
+                model.override = model.kept_override
             _log.error("failed to load '%s': %s", shown(name), reason.strip())
             raise
         model.kept_override = model.override
         is_explicit = is_explicit or self.records[name].is_explicit
         self._records.put(replace(self.records[name], failure="", is_explicit=is_explicit))
 
-    async def _take(self, name: str, model: OperatedModel, candidate: Candidate) -> None:
+    def _waits_for_models(self, name: str) -> bool:
+        """Whether a model that an ensemble is made of does not serve."""
+        parts = self._composing.get(name, frozenset())
+        return not all(self._records.of(part).ready_versions for part in parts)
+
+    async def _take(
+        self, name: str, model: OperatedModel, operation: Operation, candidate: Candidate
+    ) -> None:
         """Load what was read; nothing is left of it unless it serves."""
-        model.loading = candidate
+        operation.candidate = candidate
         try:
             model.override = candidate.override
             candidate, composing = await self._ensembles.compose(name, candidate)
-            model.has_changed = await model.versions.load(candidate, composing)
+            has_changed = await model.versions.load(candidate, composing, operation.block)
+            operation.has_changed = has_changed
         finally:
-            model.loading = None
+            operation.candidate = None
             if not model.versions.owns(candidate):
                 self._spawn(f"release of '{name}'", self._source.release(candidate))
 
@@ -385,7 +405,8 @@ class ModelLifecycle:
             # The load that comes next meets the error too, and says so.
             return False
         await self._source.release(candidate)
-        return model.loading is not None and model.loading.is_same(candidate)
+        candidates = [each.candidate for each in model.operations if each.candidate is not None]
+        return any(each.is_same(candidate) for each in candidates)
 
     async def _load_part(self, part: str, needed_by: str) -> TritonError | None:
         if self._records.of(part).ready_versions:
@@ -411,7 +432,6 @@ class ModelLifecycle:
     def _model(self, name: str) -> OperatedModel:
         model = self._models.get(name)
         if model is None:
-            blocked = asyncio.Event()
             versions = ModelVersions(
                 name,
                 self._records,
@@ -419,10 +439,9 @@ class ModelLifecycle:
                 self._loader,
                 self._settings,
                 self._spawn,
-                blocked.set,
                 self._routers_know,
             )
-            model = self._models[name] = OperatedModel(versions, blocked)
+            model = self._models[name] = OperatedModel(versions, self._followed)
         return model
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -7,68 +7,124 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster.models import operation
-from cluster.models.contracts import Candidate
+from cluster.models.operation import Kind, Meeting, Operation, Work, meeting
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.versions import ModelVersions
 
 
 @dataclass(slots=True, eq=False)
 class OperatedModel:
-    """A model, and the operation on it that is in progress.
+    """A model, and the operations on its versions.
 
     Attributes:
         versions: What serves.
-        blocked: Set by an operation that waits for room.
-        lock: Held by who starts or replaces an operation.
+        followed: Has the end of the lifecycle wait for a task.
         override: What it was last asked to be loaded with.
         kept_override: What it was last loaded with.
-        loading: The candidate of a load in progress.
-        has_changed: Whether the last load changed what ensembles are made of.
-        work: The operation.
-        cancelled: The last operation that was cancelled.
+        operations: What runs and what waits for its turn, in the order in which it arrived.
     """
 
     versions: ModelVersions
-    blocked: asyncio.Event
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    followed: Callable[[Work], Work]
     override: Override = NO_OVERRIDE
     kept_override: Override = NO_OVERRIDE
-    loading: Candidate | None = None
-    has_changed: bool = False
-    work: operation.Work | None = None
-    cancelled: operation.Work | None = None
+    operations: list[Operation] = field(default_factory=list)
 
-    def cancel(self) -> None:
-        """Cancel the operation; once, since a second time would break off its cleaning up."""
-        if operation.is_running(self.work) and self.work is not self.cancelled:
-            self.cancelled = self.work
-            self.work.cancel()
+    @property
+    def is_busy(self) -> bool:
+        """Whether an operation is under way that does not just wait for room."""
+        return any(not (each.is_over or each.is_pending) for each in self.operations)
 
-    async def end_work(self) -> None:
-        """Cancel the operation and wait until it has cleaned up."""
-        self.cancel()
-        if operation.is_running(self.work):
-            await asyncio.wait({self.work})
+    def find(self, kind: Kind) -> Operation | None:
+        """Return an operation of a kind that runs."""
+        running = (each for each in self.operations if each.has_begun and not each.is_over)
+        return next((each for each in running if each.kind is kind), None)
+
+    def meetings(self, kind: Kind, version: int | None = None) -> frozenset[Meeting]:
+        """Return what would become of an operation that arrived now; empty when it could begin.
+
+        Args:
+            kind: What it is.
+            version: Its version; None for all.
+        """
+        return frozenset(
+            meeting(kind, each.kind, is_pending=each.is_pending)
+            for each in self.operations
+            if each.concerns(version) and not each.is_over
+        )
+
+    def may(self, kind: Kind, version: int) -> bool:
+        """Whether something that is done at once may be done now.
+
+        If not, what is pending and may be cancelled for it is: who asks again may then.
+        """
+        met = self.meetings(kind, version)
+        if met == {Meeting.CANCEL}:
+            self._cancel_for(kind, version, self.operations)
+        return not met
 
     async def run(
         self,
+        kind: Kind,
+        version: int | None,
         name: str,
-        work: Coroutine[Any, Any, None],
-        followed: Callable[[operation.Work], operation.Work],
-    ) -> operation.Work:
-        """Begin an operation, with the lock held; return when it has ended or waits for room.
+        work: Callable[[Operation], Coroutine[Any, Any, None]],
+    ) -> Operation | None:
+        """Do something when its turn comes; return when it has ended or waits for room.
+
+        Who waits here may be cancelled: what has begun goes on.
 
         Args:
+            kind: What it is.
+            version: Its version; None for all.
             name: What it does, for the log.
-            work: The coroutine.
-            followed: Has the end of the lifecycle wait for the task.
+            work: Does it.
+
+        Returns:
+            The operation, perhaps one that was joined; None where it was refused.
         """
-        self.blocked.clear()
-        task = self.work = followed(operation.begin(name, work))
-        blocked = asyncio.create_task(self.blocked.wait())
+        met = self.meetings(kind, version)
+        if Meeting.REFUSE in met:
+            return None
+        if Meeting.JOIN in met and (joined := self.find(kind)) is not None:
+            await joined.wait_settled()
+            return joined
+        operation = Operation(kind, version)
+        await self._wait_turn(operation)
+        if not operation.is_cancelled:
+            # A poll that finds the same files lets it go on.
+            operation.candidate = None if kind is Kind.LOAD else self.versions.candidate
+            task = self.followed(operation.begin(name, work(operation)))
+            task.add_done_callback(lambda _: self.operations.remove(operation))
+            await operation.wait_settled()
+        return operation
+
+    async def _wait_turn(self, operation: Operation) -> None:
+        self.operations.append(operation)
         try:
-            await asyncio.wait({task, blocked}, return_when=asyncio.FIRST_COMPLETED)
+            while not operation.is_cancelled:
+                before = self.operations[: self.operations.index(operation)]
+                version = operation.version
+                ahead = [each for each in before if each.concerns(version) and not each.is_over]
+                if not ahead:
+                    return
+                self._cancel_for(operation.kind, version, ahead)
+                waits = [asyncio.ensure_future(each.changed.wait()) for each in (*ahead, operation)]
+                try:
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for each in waits:
+                        each.cancel()
+        except BaseException:
+            operation.cancel()
+            raise
         finally:
-            blocked.cancel()
-        return task
+            if operation.is_cancelled:
+                self.operations.remove(operation)
+
+    @staticmethod
+    def _cancel_for(kind: Kind, version: int | None, others: list[Operation]) -> None:
+        for each in list(others):
+            met = meeting(kind, each.kind, is_pending=each.is_pending)
+            if each.concerns(version) and met is Meeting.CANCEL:
+                each.cancel()

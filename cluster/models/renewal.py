@@ -3,10 +3,10 @@
 """Has instances that run another release of Manta replaced by such of this one, one by one.
 
 For each a new one is started; when it is ready, routers are told and the old one finishes its
-requests and sequences and ends. Then comes the next. Where there is no room for both, and no other
-instance of the version could do meanwhile, the old one goes first; those come last, when others
-have shown that this release works here. The first new instance that does not load ends the renewal:
-what is left goes on serving as it is, until the renewal is begun again.
+requests and sequences and ends. Then comes the next. Where there is no room for both the old one
+goes first; those come last, when others have shown that this release works here. The first new
+instance that does not load ends the renewal: what is left goes on serving as it is, until the
+renewal is begun again.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from typing import Final
 
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_identifier import shown
-from cluster.models import operation
 from cluster.models.contracts import VersionPool
 from cluster.models.displacement import Displacement
 from cluster.models.operated_model import OperatedModel
+from cluster.models.operation import Kind
 from cluster.models.records import Records
 from cluster.placement.explanation import InstanceStatus
 
@@ -63,7 +63,6 @@ class Renewal:
     Args:
         records: The records of all models.
         model_of: Returns what is kept of a model.
-        followed: Has the end of the lifecycle wait for a task.
         displacement: Has an instance go before its successor comes.
 
     Attributes:
@@ -77,7 +76,6 @@ class Renewal:
         self,
         records: Records,
         model_of: Callable[[str], OperatedModel],
-        followed: Callable[[operation.Work], operation.Work],
         displacement: Displacement,
     ) -> None:
         self.phase = RenewalPhase.CURRENT
@@ -86,7 +84,6 @@ class Renewal:
         self.current = ""
         self._records = records
         self._model_of = model_of
-        self._followed = followed
         self._displacement = displacement
 
     async def run(self, release: str) -> None:
@@ -99,14 +96,14 @@ class Renewal:
         blocked: set[str] = set()
         try:
             while stale := sorted(self.stale(release), key=lambda each: each.name in blocked):
+                before = self.done_count
                 for each in stale:
                     self.current = each.name
                     if await self._renew(each, may_go_first=each.name in blocked):
                         self.done_count += 1
-                        break
-                    if not operation.is_running(self._model_of(each.key).work):
+                    elif not self._model_of(each.key).operations:
                         blocked.add(each.name)
-                else:
+                if self.done_count == before:
                     # Loads or unloads are under way, or the last one has met its bounds.
                     await asyncio.sleep(_LOOK_S)
         except TritonError as error:
@@ -149,23 +146,31 @@ class Renewal:
         """
         model = self._model_of(stale.key)
         pool = model.versions.pool_of(stale.version)
-        if pool is None or operation.is_running(model.work):
+        if pool is None or all(spec.name != stale.name for spec in pool.specs):
             return False
         before = {each.spec.name for each in pool.places}
-        async with model.lock:
-            moving = _moved(model, stale)
-            work = await model.run(f"renewal of {stale.name}", moving, self._followed)
-        if not work.done():
-            await model.end_work()
+        operation = await model.run(
+            Kind.RENEW,
+            stale.version,
+            f"renewal of {stale.name}",
+            lambda operation: model.versions.move(
+                stale.version, lambda _: (stale.name,), operation.block, _DRAIN_S
+            ),
+        )
+        if operation is None:
+            return False
+        if not operation.is_over:
+            operation.cancel()
+            await operation.wait_ended()
             by = "its successor"
             if not may_go_first or not self._displacement.displace(
                 stale.key, stale.version, (stale.name,), by
             ):
                 return False
-        elif work.cancelled():
+        elif operation.was_cancelled:
             return False
         else:
-            work.result()
+            operation.result()
         await self._wait_there(pool, before)
         await self._wait_gone(pool, stale.name)
         _log.info("'%s': %s is replaced", shown(stale.key), stale.name)
@@ -194,12 +199,3 @@ class Renewal:
 def _is_over(status: InstanceStatus) -> bool:
     """Whether an instance that was started is there, or on its way out again."""
     return bool(status.node_id) or status.is_leaving
-
-
-async def _moved(model: OperatedModel, stale: Stale) -> None:
-    # A poll that finds the same files lets it go on.
-    model.loading = model.versions.candidate
-    try:
-        await model.versions.move(stale.version, lambda _: (stale.name,), _DRAIN_S)
-    finally:
-        model.loading = None

@@ -50,6 +50,9 @@ from deployments.model_files.contracts import ModelChangedError
 
 _log = logging.getLogger(__name__)
 
+# Called by an operation that waits for room.
+OnBlocked = Callable[[], None]
+
 # What an instance that is one too many may take to end what it has begun. Nobody waits for it.
 RESIZE_DRAIN_S: Final = 3600.0
 
@@ -64,7 +67,6 @@ class ModelVersions:
         loader: Loads versions.
         settings: Limits.
         spawn: Runs in the background, under a name, what nobody waits for.
-        on_blocked: Called when a load waits for room.
         routers_know: Returns when routers have heard of the records as they are; nothing drains
             before, so that what a router still sends to a drained instance is the exception.
 
@@ -81,7 +83,6 @@ class ModelVersions:
         loader: VersionLoader,
         settings: LifecycleSettings,
         spawn: Spawn,
-        on_blocked: Callable[[], None],
         routers_know: Callable[[], Awaitable[None]],
     ) -> None:
         self.failed: Candidate | None = None
@@ -92,7 +93,6 @@ class ModelVersions:
         self._loader = loader
         self._settings = settings
         self._spawn = spawn
-        self._on_blocked = on_blocked
         self._succession = Succession(name, source, spawn, routers_know, settings.drain_s)
         self._pools: dict[int, VersionPool] = {}
         self._digests: dict[int, str] = {}
@@ -119,12 +119,18 @@ class ModelVersions:
         """The versions that have a pool."""
         return tuple(self._pools)
 
-    async def load(self, candidate: Candidate, composing: Mapping[str, ModelConfig]) -> bool:
+    async def load(
+        self,
+        candidate: Candidate,
+        composing: Mapping[str, ModelConfig],
+        on_blocked: OnBlocked,
+    ) -> bool:
         """Make what serves what the candidate says; all or nothing.
 
         Args:
             candidate: The model as just read.
             composing: Configs of the models an ensemble is made of.
+            on_blocked: Called when it waits for room.
 
         Returns:
             Whether ensembles made of this model have to be looked at.
@@ -145,7 +151,7 @@ class ModelVersions:
         staying: Mapping[int, tuple[str, ...]] = {}
         loaded: Mapping[int, Loaded] = {}
         if new or regrouped:
-            loaded = await self._prepare(candidate, new, regrouped)
+            loaded = await self._prepare(candidate, new, regrouped, on_blocked)
             staying = self._take_over(candidate, composing, loaded, new)
         else:
             # An adopted version came without what its instances do not know.
@@ -159,7 +165,7 @@ class ModelVersions:
             self._spawn(f"unload of old versions of '{name}'", self.retire(stale))
         if staying:
             by_pool = {self._pools[version]: names for version, names in staying.items()}
-            await self._succession.replace(by_pool, None, self._on_blocked)
+            await self._succession.replace(by_pool, None, on_blocked)
             self._taken_over(candidate, staying)
         if loaded:
             _log.info("successfully loaded '%s'", shown(name))
@@ -188,7 +194,7 @@ class ModelVersions:
         drain_s = RESIZE_DRAIN_S if is_autoscaled(config) else None
         self._succession.shrink(pool, drain_s)
 
-    async def resize(self, version: int, count: int) -> None:
+    async def resize(self, version: int, count: int, on_blocked: OnBlocked) -> None:
         """Give a version another count of instances; one that has no instance is left alone.
 
         New instances take requests once each of them is ready or waits for room. Those that are too
@@ -197,6 +203,7 @@ class ModelVersions:
         Args:
             version: Version number.
             count: How many instances shall take requests.
+            on_blocked: Called when an instance that leaves waits for its successor.
 
         Raises:
             TritonError: A new instance failed to load; there are as many as before.
@@ -213,7 +220,7 @@ class ModelVersions:
         if self._pools.get(version) is not pool:
             await pool.unstage()
             return
-        await self._let_leave(outcome, RESIZE_DRAIN_S)
+        await self._let_leave(outcome, on_blocked, RESIZE_DRAIN_S)
 
     async def retire(self, versions: Sequence[int]) -> None:
         """End versions: tell routers first, then drain and end the instances."""
@@ -252,7 +259,7 @@ class ModelVersions:
         self._succession.shrink(pool)
         return True
 
-    async def wake(self, version: int) -> None:
+    async def wake(self, version: int, on_blocked: OnBlocked) -> None:
         """Start one instance of a dormant version, then the others its config asks for.
 
         Raises:
@@ -263,16 +270,22 @@ class ModelVersions:
         if candidate is None or config is None:
             return
         serving = Loaded(pool, config)
-        error = await self._loader.wake(candidate, version, serving, self._on_blocked)
+        error = await self._loader.wake(candidate, version, serving, on_blocked)
         if error is not None:
             raise error
         pool.commit(())
         self._records.event(name, version, LifecycleEvent.WOKEN)
-        others = await self._regroup_version(candidate, version)
+        others = await self._regroup_version(candidate, version, on_blocked)
         if isinstance(others, Loaded):
-            await self._let_leave(others)
+            await self._let_leave(others, on_blocked)
 
-    async def move(self, version: int, choose: Choose, drain_s: float | None = None) -> None:
+    async def move(
+        self,
+        version: int,
+        choose: Choose,
+        on_blocked: OnBlocked,
+        drain_s: float | None = None,
+    ) -> None:
         """Start others for some instances of a version; each lets one of those go when it is ready.
 
         Raises:
@@ -284,10 +297,10 @@ class ModelVersions:
         if pool is None or candidate is None or config is None or not leaving:
             return
         serving = Loaded(pool, config, leaving)
-        moved = await self._loader.move(candidate, version, serving, self._on_blocked)
+        moved = await self._loader.move(candidate, version, serving, on_blocked)
         if isinstance(moved, TritonError):
             raise moved
-        await self._let_leave(moved, drain_s)
+        await self._let_leave(moved, on_blocked, drain_s)
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance; the records stay as they are."""
@@ -314,7 +327,11 @@ class ModelVersions:
         return with_groups_of(config, candidate.config) is not config
 
     async def _prepare(
-        self, candidate: Candidate, new: Sequence[int], regrouped: Sequence[int]
+        self,
+        candidate: Candidate,
+        new: Sequence[int],
+        regrouped: Sequence[int],
+        on_blocked: OnBlocked,
     ) -> Mapping[int, Loaded]:
         """Load versions and stage instances; all of them, or an error and none."""
         for version in new:
@@ -325,7 +342,7 @@ class ModelVersions:
 
         async def keep(version: int) -> None:
             prepare = self._load_version if version in new else self._regroup_version
-            outcome = await prepare(candidate, version)
+            outcome = await prepare(candidate, version, on_blocked)
             if isinstance(outcome, Loaded):
                 loaded[version] = outcome
             else:
@@ -343,7 +360,9 @@ class ModelVersions:
             raise versions_failed(self._name, errors)
         return loaded
 
-    async def _load_version(self, candidate: Candidate, version: int) -> Loaded | TritonError:
+    async def _load_version(
+        self, candidate: Candidate, version: int, on_blocked: OnBlocked
+    ) -> Loaded | TritonError:
         def on_change(pool: VersionPool) -> None:
             self._pool_changed(version, pool)
 
@@ -354,13 +373,15 @@ class ModelVersions:
         is_pool = not isinstance(pool, NoInstances) and not candidate.config.has_ensemble_scheduling
         if pool is not None and config is not None and is_pool:
             serving = Loaded(pool, config)
-            return await self._loader.reload(candidate, version, serving, self._on_blocked)
-        return await self._loader.load(candidate, version, on_change, self._on_blocked)
+            return await self._loader.reload(candidate, version, serving, on_blocked)
+        return await self._loader.load(candidate, version, on_change, on_blocked)
 
-    async def _regroup_version(self, candidate: Candidate, version: int) -> Loaded | TritonError:
+    async def _regroup_version(
+        self, candidate: Candidate, version: int, on_blocked: OnBlocked
+    ) -> Loaded | TritonError:
         config = self._records.of(self._name).versions[version].config or candidate.config
         serving = Loaded(self._pools[version], config)
-        return await self._loader.regroup(candidate, version, serving, self._on_blocked)
+        return await self._loader.regroup(candidate, version, serving, on_blocked)
 
     async def _undo(
         self,
@@ -453,11 +474,13 @@ class ModelVersions:
         pools = [self._pools[version] for version in staying]
         self._succession.end((), self._take_former(), pools)
 
-    async def _let_leave(self, changed: Loaded, drain_s: float | None = None) -> None:
+    async def _let_leave(
+        self, changed: Loaded, on_blocked: OnBlocked, drain_s: float | None = None
+    ) -> None:
         """Put what is staged in service, and let instances go, each when its successor is ready."""
         staying = changed.pool.commit(changed.leaving)
         self._succession.shrink(changed.pool, drain_s)
-        await self._succession.replace({changed.pool: staying}, drain_s, self._on_blocked)
+        await self._succession.replace({changed.pool: staying}, drain_s, on_blocked)
 
     def _pool_changed(self, version: int, pool: VersionPool) -> None:
         """Carry over to the record what a pool says of its instances."""

@@ -141,20 +141,26 @@ def resize(size: Size, loop: Loop) -> Event:
     return event
 
 
+class _NothingServes:
+    candidate = None
+
+    async def move(self, *_: object) -> None:
+        """Find nothing to move."""
+
+
 def drain(size: Size, loop: Loop) -> Event:
     """A node drains: the versions with instances there are found, and each has a plan."""
     records = _records(size)
     there = made.cluster(size)
 
-    # Another operation is under way, so that no move begins.
-    model = OperatedModel(cast("Any", None), asyncio.Event())
-    loop.run_until_complete(model.lock.acquire())
     begun: list[asyncio.Task[None]] = []
 
     def followed(work: asyncio.Task[None]) -> asyncio.Task[None]:
         begun.append(work)
         return work
 
+    # Nothing is in the version's pool, so that no move goes on.
+    model = OperatedModel(cast("Any", _NothingServes()), followed)
     nodes = iter(range(size.nodes))
 
     async def look() -> None:

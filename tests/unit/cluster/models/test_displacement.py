@@ -56,8 +56,11 @@ async def test_an_operation_that_is_about_to_begin_is_one_under_way() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m")
     displacement = world.lifecycle.displacement
-    assert displacement.is_possible("m")
-    async with world.lifecycle._model("m").lock:
-        assert not displacement.is_possible("m")
-        assert displacement.displace("m", 1, ["m/1#0@1"], "h/1#0@2") == {}
-    assert displacement.is_possible("m")
+    assert displacement.is_possible("m", 1)
+    world.candidates["m"] = model("m", stamp="new")
+    reload = asyncio.create_task(world.lifecycle.load("m"))
+    await asyncio.sleep(0)
+    assert not displacement.is_possible("m", 1)
+    assert displacement.displace("m", 1, ["m/1#0@1"], "h/1#0@2") == {}
+    await reload
+    assert displacement.is_possible("m", 1)

@@ -7,6 +7,7 @@ import asyncio
 from backends.api.errors import (
     InternalError,
 )
+from cluster.models.override import Override
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support.control_plane_fakes import (
     LOAD_S,
@@ -174,3 +175,55 @@ async def test_a_poll_ends_though_a_model_is_unloaded_while_its_ensembles_are_lo
     async with asyncio.timeout(10 * LOAD_S):
         await polling
     await loading
+
+
+@in_virtual_time
+async def test_an_ensemble_loads_once_a_model_of_it_that_waited_for_room_serves() -> None:
+    world = World(model("part"), ensemble("ens", "part"))
+    world.blocked.add("part/1#0")
+    await world.lifecycle.load_all(["part", "ens"])
+    assert world.record("ens").ready_versions == ()
+    world.unblocked.set()
+    await asyncio.sleep(1)
+    assert world.record("part").ready_versions == (1,)
+    assert world.record("ens").ready_versions == (1,)
+
+
+@in_virtual_time
+async def test_an_ensemble_is_looked_at_again_when_a_reload_of_a_model_has_got_room() -> None:
+    world = World(model("part"), ensemble("ens", "part"))
+    await world.lifecycle.load("ens")
+    world.candidates["part"] = model("part", stamp="new")
+    world.blocked.add("part/1#0")
+    await error_of(world.lifecycle.load("part"))
+    composed = len(world.composed)
+    world.unblocked.set()
+    await asyncio.sleep(1)
+    assert len(world.composed) == composed + 1
+
+
+@in_virtual_time
+async def test_a_config_that_was_refused_is_not_tried_again_with_a_model_of_the_ensemble() -> None:
+    world = World(model("part"), ensemble("ens", "part"))
+    await world.lifecycle.load("ens")
+    given = Override(config_json="{X}")
+    world.misfits["ens"] = "X does not fit"
+    await error_of(world.lifecycle.load("ens", given))
+    assert world.record("ens").ready_versions == (1,)
+    world.misfits.clear()
+    world.candidates["part"] = model("part", stamp="new")
+    await world.lifecycle.load("part")
+    assert world.record("ens").ready_versions == (1,)
+    assert world.overrides[-1].config_json is None
+    assert world.record("ens").versions[1].digest == "ens"
+
+
+@in_virtual_time
+async def test_a_config_given_for_an_ensemble_waits_with_it_for_a_model() -> None:
+    world = World(model("part"), ensemble("ens", "part"))
+    world.blocked.add("part/1#0")
+    given = Override(config_json="{X}")
+    await world.lifecycle.load_all(["ens"], {"ens": given})
+    world.unblocked.set()
+    await asyncio.sleep(1)
+    assert world.record("ens").versions[1].digest == "ens {X}"

@@ -180,6 +180,80 @@ async def test_counters_of_instances_that_a_reload_replaced_are_forgotten() -> N
     assert pool.past == {}
 
 
+async def draining_without_room() -> PooledWorld:
+    """Return a world with two instances on a node that drains, and a move that waits for room."""
+    world = await serving(2, room=2)
+    nodes = {each.node_id for each in world.record("m").versions[1].instances}
+    world.cluster = TWO_NODES.with_draining(nodes)
+    world.lifecycle.evacuation.look(nodes)
+    operations = world.lifecycle._model("m").operations
+    await until(lambda: any(each.is_pending for each in operations))
+    return world
+
+
+async def looked(world: PooledWorld, seconds: int) -> None:
+    for _ in range(seconds // 2):
+        await asyncio.sleep(2)
+        world.lifecycle.evacuation.look({"a", "b"})
+
+
+@in_virtual_time
+async def test_a_resize_has_its_turn_though_a_move_waits_for_room() -> None:
+    world = await draining_without_room()
+    assert await world.lifecycle.resize("m", 1, 1)
+    assert len(world.endpoints("m")) == 1
+
+
+@in_virtual_time
+async def test_a_rest_has_its_turn_though_a_move_waits_for_room() -> None:
+    world = await draining_without_room()
+    assert not world.lifecycle.dormancy.rest("m", 1)
+    await looked(world, 4)
+    assert world.lifecycle.dormancy.rest("m", 1)
+    await looked(world, 60)
+    assert not world.alive
+
+
+@in_virtual_time
+async def test_instances_make_room_for_others_though_a_move_waits_for_room() -> None:
+    world = await draining_without_room()
+    displacement = world.lifecycle.displacement
+    (name, _) = world.alive[:2]
+    assert displacement.is_possible("m", 1)
+    assert displacement.displace("m", 1, (name,), "another") == {}
+    await looked(world, 4)
+    assert displacement.displace("m", 1, (name,), "another") != {}
+
+
+@in_virtual_time
+async def test_a_move_that_gave_way_is_tried_again() -> None:
+    world = await draining_without_room()
+    assert await world.lifecycle.resize("m", 1, 1)
+    world.cluster = TWO_NODES.with_draining({"a"})
+    world.host.room = None
+    for _ in range(10):
+        await asyncio.sleep(2)
+        world.lifecycle.evacuation.look({"a"})
+    assert {each.node_id for each in world.record("m").versions[1].instances} == {"b"}
+
+
+@in_virtual_time
+async def test_a_second_node_that_drains_is_looked_at_while_a_move_off_the_first_waits() -> None:
+    world = await serving(4, room=4)
+    world.cluster = TWO_NODES.with_draining({"a"})
+    world.lifecycle.evacuation.look({"a"})
+    await asyncio.sleep(20)
+    world.cluster = TWO_NODES.with_draining({"a", "b"})
+    world.lifecycle.evacuation.look({"a", "b"})
+    await asyncio.sleep(20)
+    pool = world.lifecycle.pool_of("m", 1)
+    assert pool is not None
+    assert len(pool.places) == 8
+    world.lifecycle.evacuation.look({"a", "b"})
+    await asyncio.sleep(20)
+    assert len(world.host.actors) == 4 + 2 + 4
+
+
 CHANGE = st.tuples(
     st.sampled_from(("reload", "reconfigure", "drain", "regroup", "room", "fail")),
     st.integers(0, 4),

@@ -4,7 +4,7 @@
 
 import asyncio
 
-from cluster.models import operation
+from cluster.models.operation import Kind
 from cluster.models.versions import RESIZE_DRAIN_S
 from tests.support.control_plane_fakes import DRAIN_S, World, in_virtual_time, model, now
 
@@ -73,10 +73,10 @@ async def test_a_wake_waits_for_an_operation_that_began_before_its_turn() -> Non
     world.lifecycle.dormancy.rest("m", 1)
     await asyncio.sleep(DRAIN_S + 1)
     operated, begin_s = world.lifecycle._model("m"), now()
-    async with operated.lock:
-        waking = asyncio.create_task(world.lifecycle.dormancy.wake("m", 1))
-        await asyncio.sleep(0.1)
-        operated.work = operation.begin("another", asyncio.sleep(5))
-    await waking
+    another = operated.run(Kind.LOAD, None, "another", lambda _: asyncio.sleep(5))
+    begun = asyncio.create_task(another)
+    await asyncio.sleep(0.1)
+    await world.lifecycle.dormancy.wake("m", 1)
+    await begun
     assert now() > begin_s + 5
     assert len(world.endpoints("m")) == 1

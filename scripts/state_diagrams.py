@@ -100,8 +100,9 @@ OPERATIONS = """## What is done to a model version, and what else is
 
 `cluster/models/operation.py`
 
-What arrives (rows) while something else runs, or waits for its turn, on the same version (columns); *pending* is what waits for room in
-the cluster. Loads and unloads are of all versions of a model, the others of one. `rest` and `displace` are done at once.
+What arrives (rows) while something else runs, or waits for its turn, on the same version (columns);
+*pending* is what waits for room in the cluster. Loads and unloads are of all versions of a model,
+the others of one. `rest` and `displace` are done at once.
 
 """
 

@@ -294,6 +294,8 @@ async def _changes(count: int, steps: list[tuple[str, int, float]]) -> None:
     assert len(set(generations(world))) == 1
     await world.lifecycle.unload("m")
     assert not world.alive
+    # What looks at the cluster for those that have just ended ends, too.
+    await asyncio.sleep(60)
 
 
 async def _quietly(world: PooledWorld, name: str) -> None:

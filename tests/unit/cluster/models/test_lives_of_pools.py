@@ -221,10 +221,11 @@ async def _live(steps: list[tuple[str, str, int, float]]) -> None:
         ACTS[what](life, name, number)
     await _mend(life)
     _check_settled(world)
+    await world.lifecycle.unload_all(MODELS)
+    # Not before: a renewal waits for a reload that has no room.
     await asyncio.wait_for(asyncio.gather(*life.doing, return_exceptions=True), SETTLED_S)
     for task in life.doing:
         assert task.cancelled() or task.exception() is None, task.exception()
-    await world.lifecycle.unload_all(MODELS)
     await asyncio.sleep(SETTLED_S)
     assert not world.alive
     assert not world.placer.nodes_in_use

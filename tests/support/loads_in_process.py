@@ -3,7 +3,7 @@
 """Loads models as a controller and its instances do, in this process: no Ray, no server."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from backends.api.errors import TritonError
@@ -25,11 +25,13 @@ from tests.support.controller_fakes import NODE_FILES, FakeHost
 class PoolHere(NoInstances):
     """Instances that are loaded and closed again in this process."""
 
-    async def start(self, specs: Iterable[InstanceSpec]) -> None:
+    async def stage(
+        self, specs: Iterable[InstanceSpec], least: int, on_blocked: Callable[[], None]
+    ) -> None:
         for spec in specs:
             loaded = load_instance(spec)
             loaded.instance.close()
-            self.config: ModelConfig | None = loaded.config
+            self.staged_config: ModelConfig | None = loaded.config
             make_feeder(loaded.config, loaded.state_files)
             shape_buckets_of(loaded.config)
             make_scheduler(loaded.config)

@@ -5,6 +5,7 @@
 import asyncio
 import shutil
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -303,7 +304,7 @@ async def test_instances_of_a_newer_generation_that_routers_may_know_are_not_kil
     await controller.start()
     old = controller._lifecycle._models["a"].versions._pools[1].specs
     name = old[0].name.replace("@1", "@2")
-    half_made = type(old[0])(**{**_fields(old[0]), "name": name, "generation": 2})
+    half_made = replace(old[0], name=name, generation=2)
     again = FakeHost(host.store)
     again.was_restarted = True
     again.live = [live_instance(spec) for spec in (*old, half_made)]
@@ -342,10 +343,7 @@ async def test_instances_that_a_reload_was_about_to_end_finish_their_requests(fo
     controller = await controller_of(folder, host)
     await controller.start()
     old = controller._lifecycle._models["a"].versions._pools[1].specs
-    new = [
-        type(spec)(**{**_fields(spec), "name": spec.name.replace("@1", "@2"), "generation": 2})
-        for spec in old
-    ]
+    new = [replace(spec, name=spec.name.replace("@1", "@2"), generation=2) for spec in old]
     again = FakeHost(host.store)
     again.was_restarted = True
     again.live = [live_instance(spec) for spec in (*old, *new)]
@@ -353,10 +351,6 @@ async def test_instances_that_a_reload_was_about_to_end_finish_their_requests(fo
     assert states(await successor.start()) == {"a": "READY"}
     assert again.killed == []
     assert again.retired == [spec.name for spec in old]
-
-
-def _fields(spec: Any) -> dict[str, Any]:
-    return {name: getattr(spec, name) for name in spec.__slots__}
 
 
 @in_virtual_time_with_folder

@@ -335,7 +335,8 @@ def test_routers_hear_which_repositories_can_be_listed() -> None:
 
 def test_a_change_costs_as_much_among_many_models_as_among_few() -> None:
     costs = []
-    for count in (100, 400):
+    # What runs for the first time costs more where lines are counted.
+    for count in (100, 100, 400):
         records = {str(at): record(str(at)) for at in range(count)}
         subject = RoutingPublisher(records, lambda: 1000)
         subject.release()
@@ -345,7 +346,7 @@ def test_a_change_costs_as_much_among_many_models_as_among_few() -> None:
         first = instructions(partial(subject.changes_since, known))
         costs.append((first, instructions(partial(subject.changes_since, known))))
         assert subject.changes_since(known).models.keys() == {"7"}
-    assert costs[0] == costs[1]
+    assert costs[1] == costs[2]
 
 
 def test_a_router_that_comes_while_a_change_spreads_is_waited_for() -> None:

@@ -6,7 +6,7 @@ A pool is changed in place in three steps, so that requests find as many instanc
 instant: new instances are *staged*, that is started beside the others; a commit makes members of
 those that are ready and lets as many others leave; those drain, and end. So one goes for one where
 there is no room for all: who has no successor yet stays. What an instance that left has counted
-stays with the pool, by node, until one of a newer generation takes requests.
+stays with the pool, by node, until the version is loaded anew.
 
 A pool tells its owner about every change by one callback and is asked for its endpoints.
 """
@@ -54,6 +54,7 @@ class InstancePool:
         self._leaving: list[InstancePlace] = []
         self._to_drain: list[InstancePlace] = []
         self._past: dict[str, Snapshot] = {}
+        # Of the last load: what instances before it have counted is forgotten.
         self._generation = 0
         self._next_index = 0
         self._changed = asyncio.Event()
@@ -175,15 +176,13 @@ class InstancePool:
         new = [each for each in self._staged if not staying or each.description is not None]
         self._staged = [place for place in self._staged if place not in new]
         self._members += new
-        self._count_from(max((place.spec.generation for place in new), default=0))
         self._leave(gone)
         return staying
 
-    def _count_from(self, generation: int) -> None:
-        """Forget what was counted by instances before a generation, if that is new."""
-        if generation > self._generation:
-            self._generation = generation
-            self._past.clear()
+    def count_anew(self) -> None:
+        """Forget what instances before those that are staged have counted, or count yet."""
+        self._generation = max((place.spec.generation for place in self._staged), default=0)
+        self._past.clear()
 
     def _leave(self, gone: Collection[InstancePlace]) -> None:
         for place in gone:
@@ -309,7 +308,6 @@ class InstancePool:
         for spec in missing:
             free = self._renumbered(spec) if spec.index in taken else spec
             self._add(self._members, free).settle()
-        self._count_from(max((place.spec.generation for place in self._members), default=0))
 
     async def close(self, drain_s: float) -> None:
         """Drain, shut down and kill every instance, in parallel. Nothing is staged afterwards.

@@ -114,6 +114,9 @@ class VersionPool(Protocol):
     def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
         """Make members of those that are ready, let as many go; return who has no successor."""
 
+    def count_anew(self) -> None:
+        """Forget what instances before those that are staged have counted, or count yet."""
+
     async def wait_changed(self) -> None:
         """Wait until anything has changed of any instance."""
 
@@ -261,6 +264,9 @@ class NoInstances:
     def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
         """Change nothing."""
         return ()
+
+    def count_anew(self) -> None:
+        """Forget nothing."""
 
     async def wait_changed(self) -> None:
         """Return at once: there is nothing to wait for."""

@@ -422,6 +422,8 @@ class ModelVersions:
         for version, its in loaded.items():
             # Taken out, so that routers hear of all of it at once, below.
             before = self._pools.pop(version, None)
+            if before is its.pool and version in new:
+                its.pool.count_anew()
             left = its.pool.commit(its.leaving)
             self._pools[version] = its.pool
             if before is its.pool and version in new:

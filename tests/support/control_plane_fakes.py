@@ -312,6 +312,9 @@ class FakePool:
         self.staged |= self.waiting
         self.waiting = {}
 
+    def count_anew(self) -> None:
+        pass
+
     def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
         outgoing = [name for name in leaving if name in self.live]
         without = len(outgoing) - len(self.staged) - len(self.waiting)

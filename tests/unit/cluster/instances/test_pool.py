@@ -369,6 +369,32 @@ async def test_metrics_of_a_models_own_go_with_its_instance(world: _World) -> No
 
 
 @with_world
+async def test_what_was_counted_outlives_a_rest_and_a_wake(world: _World) -> None:
+    await started(world.pool, [spec(0)])
+    world.host.actors[0].counted = Snapshot(execution_count=2)
+    world.pool.commit([spec(0).name])
+    await world.pool.let_go(0)
+    # Each wake has a generation of its own.
+    await started(world.pool, [replace(spec(1), generation=2)])
+    assert set(world.pool.past) == {"node"}
+
+
+@with_world
+async def test_a_reload_forgets_what_was_counted_and_who_leaves_for_it_counts_no_more(
+    world: _World,
+) -> None:
+    await started(world.pool, [spec(0), spec(1)])
+    world.host.actors[0].counted = world.host.actors[1].counted = Snapshot(execution_count=2)
+    world.pool.commit([spec(0).name])
+    await world.pool.let_go(0)
+    await world.pool.stage([replace(spec(2), generation=2)], 1, lambda: None)
+    world.pool.count_anew()
+    world.pool.commit([spec(1).name])
+    await world.pool.let_go(0)
+    assert not world.pool.past
+
+
+@with_world
 async def test_a_pool_whose_only_start_failed_can_be_started_again(world: _World) -> None:
     await started(world.pool, [spec(0)])
     world.pool.commit([spec(0).name])

@@ -302,8 +302,8 @@ async def _changes(count: int, steps: list[tuple[str, int, float]]) -> None:
 async def _loads(world: PooledWorld, name: str) -> bool:
     try:
         await world.lifecycle.load(name)
-    except TritonError:
-        return False
+    except TritonError as error:
+        return "is pending" in error.message
     return True
 
 

@@ -55,6 +55,7 @@ from cluster.repository.model_directory import check_model_name
 from cluster.rollout.custom_counters import CustomCounters
 from cluster.rollout.driver import Rollouts
 from cluster.tenancy.lease_board import LeaseBoard
+from cluster.threads import GCS
 from deployments.contracts.routing_table import PollAnswer
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import LogChange, ServerSettings, SettingsChange, changed
@@ -257,7 +258,7 @@ class ModelController(OwnerCalls, RolloutCalls):
         if end_ingress is not None and not self._shutting_down:
             try:
                 async with asyncio.timeout(_INGRESS_TIMEOUT_S):
-                    await asyncio.to_thread(end_ingress)
+                    await GCS.run(end_ingress)
             except Exception:
                 # Serve may be as gone as the owner; that must not keep the instances alive.
                 _log.exception("end of the ingress")

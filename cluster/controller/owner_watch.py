@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from ray.exceptions import RayError
 
 from cluster.controller.ownership import Lifeline
+from cluster.threads import GCS
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ async def watch_owner(lifeline: Lifeline, end: Callable[[], Awaitable[None]]) ->
         if owner.is_deployed is None:
             continue
         try:
-            is_deployed = await asyncio.to_thread(owner.is_deployed)
+            is_deployed = await GCS.run(owner.is_deployed)
         except RayError as error:
             _log.warning("Serve does not say whether the application is there: %s", error)
             continue

@@ -178,7 +178,7 @@ class RepositorySource:
         """Return keys by name; see `cluster.models.contracts.ModelSource.keys_of`."""
         if not self._options.model_namespacing:
             return (name,)
-        await self._threads.hear()
+        await self._threads.probe()
         return await self._threads.run("", self._repository.keys_of, name)
 
     async def keys_named(self, name: str) -> tuple[str, ...]:

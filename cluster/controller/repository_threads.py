@@ -29,8 +29,8 @@ _LOOKS: Final = 2
 # by themselves.
 LIST_WITHIN_S: Final = 30.0
 ANSWER_WITHIN_S: Final = 5.0
-# One that has answered just now need not be asked.
-_HEARD_S: Final = 2.0
+# One that has answered just now is not probed.
+_PROBED_S: Final = 2.0
 
 
 @dataclass(slots=True, eq=False)
@@ -69,13 +69,13 @@ class RepositoryThreads:
         found = await self._look("listing", listings.look, self._of, LIST_WITHIN_S)
         return listings.gathered(found)
 
-    async def hear(self) -> None:
-        """Have no model looked for in repositories that do not answer."""
-        since_s = asyncio.get_running_loop().time() - _HEARD_S
+    async def probe(self) -> None:
+        """Probe the local directories, so that no model is looked for where none answers."""
+        since_s = asyncio.get_running_loop().time() - _PROBED_S
         listings = self.repository.listings
         local = self._of.keys() - listings.stores
-        unheard = [path for path in local if self._of[path].answered_s < since_s]
-        await self._look("presence", listings.is_there, unheard, ANSWER_WITHIN_S)
+        due = [path for path in local if self._of[path].answered_s < since_s]
+        await self._look("presence", listings.is_there, due, ANSWER_WITHIN_S)
         self.repository.silent = [path for path, threads in self._of.items() if threads.late]
 
     async def begin_read(
@@ -89,7 +89,7 @@ class RepositoryThreads:
             args: Of the call.
             kwargs: Of the call.
         """
-        await self.hear()
+        await self.probe()
         while (earlier := self._reads.get(key)) is not None:
             await asyncio.wait({earlier})
         reading = self._reads[key] = self.run(key, call, *args, **kwargs)
@@ -115,13 +115,14 @@ class RepositoryThreads:
         What is silent is not asked again, and has no answer.
         """
         answers: dict[str, T] = {}
+        stores = self.repository.listings.stores
 
         async def ask(path: str) -> None:
             threads = self._of[path]
             if threads.late:
                 return
             asked = threads.under_way.get(kind) or self._begin(threads, kind, call, path)
-            limit_s = None if path in self.repository.listings.stores else within_s
+            limit_s = None if path in stores else within_s
             if (await asyncio.wait({asked}, timeout=limit_s))[0]:
                 answers[path] = asked.result()
             else:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tries again what could not be read when the models were started, for as long as it is wanted.
+"""Retries of models that could not be read at the start, for as long as they are wanted.
 
 Polls do so by themselves. Without them nobody would: a store that is away for the minute in which a
 controller is started again would cost its models for good. A config that is refused is read once.
@@ -35,7 +35,7 @@ class UnreadModels:
         self._listed: frozenset[str] | None = None
 
     async def run(self, started: asyncio.Task[None]) -> None:
-        """Try again and again, for ever.
+        """Retry, for ever.
 
         Args:
             started: The start.

@@ -134,8 +134,8 @@ class VersionLoader:
         async def work(on_blocked: Callable[[], None]) -> Loaded:
             return await self._start(candidate, version, serving, on_blocked)
 
-        attempt = _Attempt(work, serving.pool.unstage)
-        return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
+        pool = serving.pool
+        return await self._stage_often(candidate.key, version, pool, work, on_blocked)
 
     async def resize(
         self,
@@ -166,8 +166,7 @@ class VersionLoader:
             await pool.stage(change.added, bool(change.leaving), on_blocked)
             return Loaded(pool, serving.config, change.leaving)
 
-        attempt = _Attempt(work, pool.unstage)
-        return await self._try_often(shown(key), version, lambda: attempt, lambda: None)
+        return await self._stage_often(key, version, pool, work, lambda: None)
 
     async def regroup(
         self,
@@ -196,8 +195,7 @@ class VersionLoader:
             await pool.stage(change.added, bool(change.leaving), on_blocked)
             return Loaded(pool, config, change.leaving)
 
-        attempt = _Attempt(work, pool.unstage)
-        return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
+        return await self._stage_often(candidate.key, version, pool, work, on_blocked)
 
     async def wake(
         self,
@@ -228,9 +226,7 @@ class VersionLoader:
             await pool.stage((first,), 1, on_blocked)
             return Loaded(pool, config)
 
-        attempt = _Attempt(work, pool.unstage)
-        name = shown(candidate.key)
-        outcome = await self._try_often(name, version, lambda: attempt, on_blocked)
+        outcome = await self._stage_often(candidate.key, version, pool, work, on_blocked)
         return outcome if isinstance(outcome, TritonError) else None
 
     async def move(
@@ -259,8 +255,7 @@ class VersionLoader:
             await pool.stage(change.added, bool(gone), on_blocked)
             return Loaded(pool, config, gone)
 
-        attempt = _Attempt(work, pool.unstage)
-        return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
+        return await self._stage_often(candidate.key, version, pool, work, on_blocked)
 
     async def _plan_like(
         self,
@@ -287,6 +282,18 @@ class VersionLoader:
         generation = present[0].generation
         plan = await self._source.plan(candidate, config, version, generation, auto_complete=False)
         return regroup(plan, present, pool.next_index)
+
+    async def _stage_often(
+        self,
+        key: str,
+        version: int,
+        pool: VersionPool,
+        work: Callable[[Callable[[], None]], Awaitable[Loaded]],
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
+        """Try work that stages instances in a pool that there is; after an error none is staged."""
+        attempt = _Attempt(work, pool.unstage)
+        return await self._try_often(shown(key), version, lambda: attempt, on_blocked)
 
     async def _try_often(
         self,

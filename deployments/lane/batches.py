@@ -186,7 +186,7 @@ class PoolEvents(Protocol):
         """Learn that the instance ends once it has executed what lies there soon."""
 
     def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
-        """Take a request back that is to be sent by way of the queue; it has waited so long."""
+        """Take back a request that has waited so long, to send it by way of the queue."""
 
     def holder(self, message: Holder) -> None:
         """Learn who holds the queue of the instance's pool."""

@@ -13,8 +13,6 @@ import cluster
 from cluster.threads import ThreadPool
 
 SOON_S = 10.0
-# The end of the server, where nothing else is to go on.
-EXCEPT = {"controller/controller.py", "controller/owner_watch.py"}
 ROOMS = ("actors", "controller", "instances", "placement", "residency", "models", "autoscaling")
 
 
@@ -26,7 +24,7 @@ def test_nothing_of_the_control_plane_uses_the_threads_that_all_kinds_would_shar
         for path in (root / room).rglob("*.py")
         if "asyncio.to_thread(" in path.read_text()
     }
-    assert found - EXCEPT == set()
+    assert found == set()
 
 
 async def test_a_pool_that_is_full_holds_up_no_other() -> None:

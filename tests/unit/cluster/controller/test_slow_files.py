@@ -148,7 +148,7 @@ class Scene:
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setattr(repository_threads, "LIST_WITHIN_S", A_MOMENT_S)
     monkeypatch.setattr(repository_threads, "ANSWER_WITHIN_S", A_MOMENT_S)
-    monkeypatch.setattr(repository_threads, "_HEARD_S", 0.0)
+    monkeypatch.setattr(repository_threads, "_PROBED_S", 0.0)
     scene = Scene(tmp_path)
     yield scene
     scene.files.is_here.set()

@@ -159,11 +159,13 @@ class LinkSet:
         pool.leaving.append(link)
         pool.retired.append(link)
 
-    def open_all(self, pool: LinkPool) -> None:
-        """Open the links that wait for the first request."""
+    def open_all(self, pool: LinkPool) -> bool:
+        """Open the links that wait for the first request; return whether there were any."""
         pool.is_used = True
-        while pool.unopened:
-            self._open(pool, pool.unopened.pop())
+        unopened, pool.unopened = pool.unopened, []
+        for endpoint in reversed(unopened):
+            self._open(pool, endpoint)
+        return bool(unopened)
 
     async def close(self) -> None:
         """Close all lanes; what is on them fails."""

@@ -223,8 +223,8 @@ class Router:
         return found
 
     def _open_lanes(self, model: ServedModel) -> None:
-        if self._opens_on_demand:
-            self._links.open_all(model.pool)
+        if self._opens_on_demand and self._links.open_all(model.pool):
+            self._refresh_routes(model.pool)
 
     def first_use(self, name: str) -> Awaitable[None] | None:
         """Return what loads a model that `find` does not know yet; None for any other."""

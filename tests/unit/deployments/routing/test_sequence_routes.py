@@ -21,6 +21,7 @@ from deployments.routing import sequence_routes
 from deployments.routing.node_routes import choose_by_id
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.router import Router
+from deployments.slabs.pool import SlabPool
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request, table
 from tests.support.lane_rig import SECRET, Sink, until
 
@@ -272,6 +273,23 @@ async def test_a_sequence_may_start_before_the_first_lane_is_open() -> None:
             here.router.submit(here.model, request(correlation_id=3, flags=flags), sinks[-1])
         await asyncio.gather(*(sink.ended for sink in sinks))
         assert [sink.error for sink in sinks] == [None] * 3
+
+
+async def test_a_sequence_may_be_what_opens_the_lanes_of_a_router_on_demand() -> None:
+    instance = await SequenceInstance().start()
+    router = Router("node", SECRET, SlabPool(1 << 20), opens_on_demand=True)
+    try:
+        router.update(table(instance, config=SEQUENCES))
+        sinks = []
+        for flags in (START, 0, END):
+            sinks.append(Sink())
+            asked = request(correlation_id=3, flags=flags)
+            router.submit(router.find("m"), asked, sinks[-1])
+            await sinks[-1].ended
+        assert [sink.error for sink in sinks] == [None] * 3
+    finally:
+        await router.close()
+        await instance.stop()
 
 
 @pytest.mark.parametrize("correlation_id", [1, "a"])

@@ -37,7 +37,7 @@ from bench_backends_report import (
 from bench_cases import Case
 from bench_frameworks import CUSTOM, FRAMEWORKS, ONNXRUNTIME, TORCHSCRIPT, Framework
 from bench_measure import load, warm_up
-from bench_servers import PROC, ROOT, NotReadyError, Target, manta, tree
+from bench_servers import PROC, ROOT, NotReadyError, Target, manta
 from process_costs import private_mb
 
 from backends.custom import shim_library
@@ -159,7 +159,7 @@ def _instances(target: Target, model: str) -> list[int]:
     title = f"ray::{model}/1#".encode()
     return [
         process
-        for process in tree(target.mark)
+        for process in target.processes()
         if (PROC / str(process) / "cmdline").read_bytes().startswith(title)
     ]
 
@@ -167,7 +167,7 @@ def _instances(target: Target, model: str) -> list[int]:
 def imported(target: Target) -> dict[str, list[str]]:
     """Return, by the title of a process that is no instance, the frameworks' libraries in it."""
     found = {}
-    for process in tree(target.mark):
+    for process in target.processes():
         with contextlib.suppress(OSError):
             line = (PROC / str(process) / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             if not re.match(r"ray::\S+/\d+#", line):

@@ -18,7 +18,7 @@ import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -57,6 +57,7 @@ class Target:
         mark: In the environment of its processes.
         scheme: Of its HTTP endpoint.
         secure_grpc: Whether gRPC is over TLS.
+        pid: Of the process that was started.
     """
 
     name: str
@@ -65,10 +66,26 @@ class Target:
     mark: str = ""
     scheme: str = "http"
     secure_grpc: bool = False
+    pid: int = 0
 
     def cpu_s(self) -> float:
         """Return user and system seconds of its processes, also of those that they waited for."""
-        return sum(tree(self.mark).values())
+        return sum(self.processes().values())
+
+    def processes(self) -> dict[int, float]:
+        """Return its processes: the CPU seconds of each.
+
+        Processes that set a title overwrite their environment with it, and are found by their
+        parents. Seconds of children that ended are those of the parent that has waited for them.
+        """
+        entries = _entries()
+        entry = f"{MARK}={self.mark}".encode()
+        found = {self.pid, *(process for process in entries if _marked(process, entry))}
+        parents = {process: int(fields[1]) for process, fields in entries.items()}
+        while new := {each for each, parent in parents.items() if parent in found} - found:
+            found |= new
+        tick = os.sysconf("SC_CLK_TCK")
+        return {each: sum(map(int, entries[each][11:15])) / tick for each in found & set(entries)}
 
     def counts(self, model: str) -> Counts:
         """Return what was counted, once it no longer changes."""
@@ -111,22 +128,6 @@ def _marked(process: int, entry: bytes) -> bool:
     return False
 
 
-def tree(mark: str) -> dict[int, float]:
-    """Return the processes with a mark and their descendants: the CPU seconds of each.
-
-    Processes that set a title overwrite their environment with it, and are found by their parents.
-    Seconds of children that ended are those of the parent that has waited for them.
-    """
-    entries = _entries()
-    entry = f"{MARK}={mark}".encode()
-    found = {process for process in entries if _marked(process, entry)}
-    parents = {process: int(fields[1]) for process, fields in entries.items()}
-    while new := {each for each, parent in parents.items() if parent in found} - found:
-        found |= new
-    tick = os.sysconf("SC_CLK_TCK")
-    return {each: sum(map(int, entries[each][11:15])) / tick for each in found}
-
-
 def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
@@ -166,7 +167,7 @@ def _server(target: Target, command: list[str], work: Path) -> Iterator[Target]:
             process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT, env=environment)
         try:
             if _wait_ready(target, process):
-                yield target
+                yield replace(target, pid=process.pid)
                 return
         finally:
             _stop(process)

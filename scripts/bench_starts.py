@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import psutil
-from bench_servers import ROOT, SERVERS, NotReadyError, tree
+from bench_servers import ROOT, SERVERS, NotReadyError
 
 DEMO: Final = ROOT / "configs/models"
 ONNX_MODEL: Final = "simple"
@@ -80,7 +80,7 @@ def start(name: str, repository: Path, work: Path) -> Start:
     with SERVERS[name]([repository], work) as target:
         ready_s = time.monotonic() - began_s
         time.sleep(SETTLE_S)
-        seconds = tree(target.mark)
+        seconds = target.processes()
         memory = 0
         for pid in seconds:
             try:

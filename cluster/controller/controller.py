@@ -20,6 +20,7 @@ from typing import Any
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
 from backends.api.request import ParameterValue
+from cluster.actors.serve_controller import restart_serve_controller
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import Boot, read_state
 from cluster.controller.device_rules import device_rules
@@ -43,6 +44,7 @@ from cluster.controller.shared_files import SharedFiles, node_files_settings
 from cluster.controller.started_with import settings_now
 from cluster.controller.trying import try_or_restart
 from cluster.controller.unread import UnreadModels
+from cluster.controller.wall_clock import WallClockWatch
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.downloads import Downloads
 from cluster.models.lifecycle import ModelLifecycle
@@ -201,6 +203,8 @@ class ModelController(OwnerCalls, RolloutCalls):
             unread = UnreadModels(self._boot, self._lifecycle, is_explicit=self._is_explicit)
             follow_until_end("unread models", lambda: unread.run(self._boot_task))
         self._supervisor.keep("watch of the GCS", self._gcs.run)
+        wall_clock = WallClockWatch(lambda: GCS.run(restart_serve_controller))
+        self._supervisor.keep("watch of the wall clock", wall_clock.run)
         # Nobody but its own process watches over a Ray of the server's own.
         is_joined = self._lifeline.period_s > 0
         nodes = NodeWatch(host, self._lifecycle, options, is_joined=is_joined)

@@ -18,6 +18,7 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 
 from backends.api.errors import InternalError
+from cluster.actors.serve_controller import find_serve_controller
 from cluster.placement.nodes import read_draining
 from cluster.threads import GCS
 
@@ -29,8 +30,6 @@ INGRESS_NAME: Final = "Ingress"
 # one name for all builds: the replicas of a new one would have no place before the old ones stop.
 PER_NODE_RESOURCE: Final = "node:__internal_implicit_resource_manta-ingress-"
 
-_SERVE_ACTOR: Final = "SERVE_CONTROLLER_ACTOR"
-_SERVE_NAMESPACE: Final = "serve"
 _POLL_S: Final = 0.05
 _ANSWER_TIMEOUT_S: Final = 10.0
 # What takes longer than the replicas may is stuck.
@@ -41,7 +40,7 @@ _RUNNING_STATES: Final = ("RUNNING", "PENDING_MIGRATION")
 
 def is_running() -> bool:
     """Whether Serve runs on this Ray cluster."""
-    return _serve_actor() is not None
+    return find_serve_controller() is not None
 
 
 def start_serve() -> None:
@@ -107,7 +106,7 @@ def is_deployed() -> bool:
     Raises:
         RayError: Serve does not answer.
     """
-    actor = _serve_actor()
+    actor = find_serve_controller()
     if actor is None:
         return False
     # serve.status() holds on to the Serve it saw first, which may have been shut down since.
@@ -121,7 +120,7 @@ def ingress_build() -> str:
     Raises:
         RayError: Serve does not answer.
     """
-    actor = _serve_actor()
+    actor = find_serve_controller()
     if actor is None:
         return ""
     details = ray.get(actor.get_serve_instance_details.remote(), timeout=_ANSWER_TIMEOUT_S)
@@ -172,7 +171,7 @@ async def _own_details() -> tuple[dict[str, Any], dict[str, Any]]:
     """
     try:
         async with asyncio.timeout(_UPDATING_TIMEOUT_S):
-            actor = await GCS.run(_serve_actor)
+            actor = await GCS.run(find_serve_controller)
             if actor is None:
                 return {}, {}
             details = await actor.get_serve_instance_details.remote()
@@ -194,10 +193,3 @@ async def is_node_draining() -> bool:
         # Ray's client raises what it likes.
         logger.warning("Ray does not say whether the node drains: %r", error)
         return False
-
-
-def _serve_actor() -> Any:
-    try:
-        return ray.get_actor(_SERVE_ACTOR, namespace=_SERVE_NAMESPACE)
-    except ValueError:
-        return None

@@ -82,7 +82,7 @@ COSTS: Final[dict[str, Cost]] = {
     "full-disk": Cost(
         control=True, why="a load whose files find no room fails and changes nothing"
     ),
-    "step-clock": Cost(why="nothing but log lines follows the wall clock"),
+    "step-clock": Cost(why="Serve's controller, through which none passes, is restarted"),
     "reload": Cost(why="new instances serve before the old ones end"),
     "scale": Cost(why="the same"),
 }

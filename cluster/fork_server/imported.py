@@ -21,7 +21,14 @@ import setproctitle
 
 from backends.compiled_form import LIBRARY, PACKAGES
 
-RAY: Final = ("ray", "ray.actor", "ray._private.workers.default_worker")
+RAY: Final = (
+    "ray",
+    "ray.actor",
+    "ray._private.workers.default_worker",
+    # What a worker imports with the first object that it reads.
+    "ray._common.pydantic_compat",
+    "ray._private.arrow_serialization",
+)
 # What instances import before they know their model, and for the most frequent kind of models.
 INSTANCES: Final = (
     "deployments.instance.actor",

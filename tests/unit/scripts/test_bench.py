@@ -37,8 +37,9 @@ class Scripts:
         return importlib.import_module(f"bench_{name}")
 
 
+@pytest.mark.parametrize("mark", ["ours", "that of a title"])
 def test_a_process_tree_has_children_without_the_mark_and_the_time_of_ended_ones(
-    script: Scripts,
+    script: Scripts, mark: str
 ) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", FAMILY],
@@ -49,13 +50,14 @@ def test_a_process_tree_has_children_without_the_mark_and_the_time_of_ended_ones
     assert parent.stdin is not None
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    found = script.servers.tree("ours")
+    target = script.servers.Target("manta", 0, 0, mark, pid=parent.pid)
+    found = target.processes()
     parent.stdin.close()
     parent.stdout.close()
     parent.wait(30)
     assert found.keys() == {parent.pid, child}
     assert found[parent.pid] >= 0.3
-    assert not script.servers.tree("ours")
+    assert not target.processes()
 
 
 def test_names_are_unique_and_models_are_written(script: Scripts) -> None:

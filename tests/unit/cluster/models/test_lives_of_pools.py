@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -246,6 +247,7 @@ async def _mend(life: Life) -> None:
         _check_always(world)
 
 
+@pytest.mark.timeout(1800)
 @settings(max_examples=examples(amount(60, 2000)), deadline=None)
 @given(st.lists(STEP, min_size=5, max_size=30))
 def test_no_instance_is_left_without_a_pool_whatever_is_done_at_once(

@@ -15,7 +15,8 @@ from cluster.controller.consolidating import Consolidation
 from cluster.controller.host import ControllerHost
 from cluster.controller.node_demand import NodeDemand
 from cluster.models.lifecycle import ModelLifecycle
-from cluster.options.nodes import NodeOptions, ingress_label_selector
+from cluster.options.parsing import ServerOptions
+from cluster.options.settings_at_start import ingress_label_selector
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class NodeWatch:
         self,
         host: ControllerHost,
         lifecycle: ModelLifecycle,
-        options: NodeOptions,
+        options: ServerOptions,
         *,
         is_joined: bool,
     ) -> None:

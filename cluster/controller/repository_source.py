@@ -31,9 +31,8 @@ from cluster.controller.shared_files import SharedFiles
 from cluster.controller.stored_environments import stored_runtime_env_of
 from cluster.models.contracts import Candidate
 from cluster.models.override import NO_OVERRIDE, Override, choose_override
-from cluster.options.lanes import lane_settings
 from cluster.options.parsing import ServerOptions
-from cluster.options.settings_at_start import cache_settings, resource_limits
+from cluster.options.settings_at_start import cache_settings, lane_settings, resource_limits
 from cluster.placement.demand import ClusterResources
 from cluster.placement.environments import environment_stamp, requirements_of
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest, replan_pool

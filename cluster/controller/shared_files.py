@@ -16,8 +16,8 @@ from typing import Protocol
 from backends.api.errors import InternalError, ResourceExhaustedError
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.models.contracts import Candidate
-from cluster.options.lanes import lane_settings
 from cluster.options.parsing import ServerOptions
+from cluster.options.settings_at_start import lane_settings
 from cluster.placement.demand import SMALLEST_FRACTION, ClusterResources
 from cluster.threads import FILES
 from deployments.instance.spec import InstanceSpec

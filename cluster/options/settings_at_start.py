@@ -5,10 +5,15 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from cluster.options.starting import AUTO
+from backends.config.placement import read_label_selector
+from cluster.options.own import AUTO
 from cluster.options.table import ServerOptions
+from deployments.admission.rules import AdmissionDefaults
 from deployments.rate_limiter.arbiter import Limit
+from deployments.settings.connection_limits import ConnectionLimits
+from deployments.settings.lane_settings import LaneSettings
 from deployments.settings.metrics_settings import MetricsSettings, read_metrics_config
+from deployments.settings.port_range import read_port_range
 from deployments.settings.server_settings import (
     TRITON_MODE,
     LogSettings,
@@ -18,6 +23,7 @@ from deployments.settings.server_settings import (
 from deployments.settings.wait_for_models import WaitForModels
 
 _LEVELS = ("TIMESTAMPS", "TENSORS")
+_US_PER_MS = 1000.0
 _KUBERNETES_DRAIN_DELAY_S = 5.0
 
 
@@ -103,3 +109,50 @@ def models_waited_for(options: ServerOptions) -> WaitForModels:
     if options.wait_for_models != AUTO:
         return WaitForModels(options.wait_for_models)
     return WaitForModels.ALL if options.exit_on_error else WaitForModels.ATTEMPTED
+
+
+def lane_settings(options: ServerOptions) -> LaneSettings:
+    """Return what processes have to know of lanes."""
+    return LaneSettings(
+        slab_threshold_bytes=options.lane_slab_threshold_bytes,
+        heartbeat_timeout_s=options.instance_heartbeat_timeout_secs,
+        ports=read_port_range(options.lane_port_range),
+        tls=options.lane_tls,
+    )
+
+
+def ingress_label_selector(options: ServerOptions) -> Mapping[str, str]:
+    """Return the conditions of nodes with an ingress; none for all nodes."""
+    text = options.ingress_label_selector
+    return read_label_selector(text) if text else {}
+
+
+def admission_defaults(options: ServerOptions) -> AdmissionDefaults:
+    """Return what gates have to know."""
+    return AdmissionDefaults(
+        is_on=options.admission == "adaptive",
+        target_queue_us=round(options.admission_target_queue_ms * _US_PER_MS),
+        burst_us=max(1, round(options.admission_burst_ms * _US_PER_MS)),
+        max_requests=options.admission_max_requests,
+    )
+
+
+def http_connections(options: ServerOptions) -> ConnectionLimits:
+    """Return the bounds of HTTP connections."""
+    return ConnectionLimits(
+        count=options.http_max_connections,
+        per_peer=options.http_max_connections_per_peer,
+        idle_s=options.http_idle_timeout_secs,
+        read_s=options.http_read_timeout_secs,
+        write_s=options.http_write_timeout_secs,
+    )
+
+
+def grpc_connections(options: ServerOptions) -> ConnectionLimits:
+    """Return the bounds of gRPC connections."""
+    return ConnectionLimits(
+        count=options.grpc_max_connections,
+        per_peer=options.grpc_max_connections_per_peer,
+        stream_count=options.grpc_max_concurrent_streams,
+        write_s=options.grpc_write_timeout_secs,
+    )

@@ -95,18 +95,6 @@ def port(text: str) -> int:
     return number
 
 
-def at_least(lowest: int, refusal: str) -> Callable[[str], int]:
-    """Return a parser of integers that are not below ``lowest``."""
-
-    def parse(text: str) -> int:
-        number = long_integer(text)
-        if number < lowest:
-            raise ValueRefusedError(refusal)
-        return number
-
-    return parse
-
-
 def grpc_thread_count(text: str) -> int:
     """Read ``--grpc-infer-thread-count``."""
     number = integer(text)
@@ -156,11 +144,6 @@ def seconds_or_auto(text: str) -> str:
     """Check a number of seconds, zero or more, or the word auto."""
     if text != "auto":
         fraction(text)
-    return text
-
-
-def text_value(text: str) -> str:
-    """Take the text as it is."""
     return text
 
 

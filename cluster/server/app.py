@@ -21,14 +21,16 @@ from backends.api.errors import InvalidArgumentError
 from cluster.actors.controller_client import connect_controller
 from cluster.actors.kept_secrets import fills_settings
 from cluster.controller.ownership import Owner
-from cluster.options.admission import admission_defaults, grpc_connections, http_connections
-from cluster.options.lanes import lane_settings
-from cluster.options.nodes import ingress_label_selector
 from cluster.options.parsing import ServerOptions, from_mapping
 from cluster.options.secret_values import without_secrets
 from cluster.options.settings_at_start import (
+    admission_defaults,
     cache_settings,
     drain_delay_s,
+    grpc_connections,
+    http_connections,
+    ingress_label_selector,
+    lane_settings,
     log_settings,
     models_waited_for,
 )

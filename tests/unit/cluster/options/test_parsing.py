@@ -350,7 +350,7 @@ FOLDED = {
     "trace_log_frequency",
     "trace_rate",
 }
-OPTION_MODULES = {"checks.py", "parsing.py", "table.py", "values.py"}
+OPTION_MODULES = {"checks.py", "parsing.py", "own.py", "table.py", "values.py"}
 
 
 def test_every_flag_has_an_effect_or_says_that_it_has_none() -> None:

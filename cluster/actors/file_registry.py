@@ -10,7 +10,7 @@ that of several that find a claim stale at once one asks the store. Claims leave
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ray.experimental.internal_kv import (
     _internal_kv_del,
@@ -27,40 +27,24 @@ _PREFIX: Final = b"model-files/"
 _PROGRESS_INTERVAL_S: Final = 5.0
 
 
-class Rows(Protocol):
-    """A key-value store that several nodes use; calls block."""
+class Rows:
+    """Rows of Ray's global control store, which all nodes use; calls block."""
 
     def get(self, key: bytes) -> bytes | None:
         """Return a row; None when there is none."""
-
-    def put(self, key: bytes, value: bytes, *, overwrite: bool = True) -> bool:
-        """Write a row, and say whether there was one; without ``overwrite`` that one stays."""
-
-    def keys(self, prefix: bytes) -> list[bytes]:
-        """Return the keys that begin so."""
-
-    def delete(self, key: bytes) -> None:
-        """Remove a row; no error when there is none."""
-
-
-class GcsRows:
-    """Implements `Rows` on Ray's global control store."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """See `Rows.get`."""
         value: Any = _internal_kv_get(key, namespace=STORE_NAMESPACE)
         return None if value is None else bytes(value)
 
     def put(self, key: bytes, value: bytes, *, overwrite: bool = True) -> bool:
-        """See `Rows.put`."""
+        """Write a row, and say whether there was one; without ``overwrite`` that one stays."""
         return bool(_internal_kv_put(key, value, overwrite=overwrite, namespace=STORE_NAMESPACE))
 
     def keys(self, prefix: bytes) -> list[bytes]:
-        """See `Rows.keys`."""
+        """Return the keys that begin so."""
         return list(_internal_kv_list(prefix, namespace=STORE_NAMESPACE))
 
     def delete(self, key: bytes) -> None:
-        """See `Rows.delete`."""
+        """Remove a row; no error when there is none."""
         _internal_kv_del(key, namespace=STORE_NAMESPACE)
 
 

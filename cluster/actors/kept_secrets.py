@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from cluster.actors.file_registry import GcsRows, Rows
+from cluster.actors.file_registry import Rows
 from cluster.options.parsing import ServerOptions
 from cluster.options.secret_values import (
     SECRETS_KEY,
@@ -26,7 +26,7 @@ def keep_secrets(options: ServerOptions, rows: Rows | None = None) -> ServerOpti
     """Put the secrets of a server's options into the store; return the options without them."""
     if not has_secrets(options):
         return options
-    (rows or GcsRows()).put(SECRETS_KEY, encode_secrets(options))
+    (rows or Rows()).put(SECRETS_KEY, encode_secrets(options))
     return without_secrets(options)
 
 
@@ -38,7 +38,7 @@ def fills_settings(options: ServerOptions) -> FillSettings | None:
 def _filled(
     options: ServerOptions, settings: IngressSettings, rows: Rows | None = None
 ) -> IngressSettings:
-    options = with_secrets(options, (rows or GcsRows()).get(SECRETS_KEY))
+    options = with_secrets(options, (rows or Rows()).get(SECRETS_KEY))
     return replace(
         settings,
         http_restrictions=options.http_restricted_api,
@@ -49,4 +49,4 @@ def _filled(
 
 def kept_cache(rows: Rows | None = None) -> tuple[str, Mapping[str, str]] | None:
     """Return name and settings of the response cache; None without one."""
-    return cache_settings(read_secrets((rows or GcsRows()).get(SECRETS_KEY))["cache_config"])
+    return cache_settings(read_secrets((rows or Rows()).get(SECRETS_KEY))["cache_config"])

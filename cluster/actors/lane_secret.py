@@ -8,7 +8,7 @@ It is in no argument of an actor: those Ray keeps, and shows to whoever reads it
 from typing import Final
 
 from backends.api.errors import UnavailableError
-from cluster.actors.file_registry import GcsRows, Rows
+from cluster.actors.file_registry import Rows
 
 LANE_SECRET_KEY: Final = b"controller/secret"
 
@@ -19,7 +19,7 @@ def kept_lane_secret(rows: Rows | None = None) -> bytes:
     Raises:
         UnavailableError: The store does not have it: the server that made it has ended.
     """
-    secret = (rows or GcsRows()).get(LANE_SECRET_KEY)
+    secret = (rows or Rows()).get(LANE_SECRET_KEY)
     if secret is None:
         raise UnavailableError(
             "the key of the lanes is not in the cluster's store any more: the server that this "

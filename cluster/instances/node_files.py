@@ -144,7 +144,7 @@ class NodeFilesActor:
 
     def __init__(self, settings: NodeFilesSettings) -> None:
         # Every instance imports this module; only this actor needs what reads stores.
-        from cluster.actors.file_registry import FileRegistry, GcsRows  # noqa: PLC0415
+        from cluster.actors.file_registry import FileRegistry, Rows  # noqa: PLC0415
         from cluster.actors.lane_secret import kept_lane_secret  # noqa: PLC0415
         from cluster.repository.agents.followed import FollowedAgents  # noqa: PLC0415
         from cluster.repository.stores.source import open_source  # noqa: PLC0415
@@ -160,7 +160,7 @@ class NodeFilesActor:
             settings.max_bytes,
             kept_lane_secret(),
             PeerAddress(ray.util.get_node_ip_address(), settings.lanes),
-            FileRegistry(GcsRows()),
+            FileRegistry(Rows()),
             open_source,
             self._node_id,
             partial(offer_files, settings),

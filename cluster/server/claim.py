@@ -6,7 +6,7 @@ A server whose owner is gone, but which has not ended itself yet, is ended by wh
 """
 
 import time
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
@@ -26,11 +26,12 @@ _ANSWER_TIMEOUT_S: Final = 15.0
 _END_TIMEOUT_S: Final = 60.0
 
 
-class ControllerActors(Protocol):
-    """What a claim needs of the cluster's actors."""
+class ControllerActors:
+    """What a claim needs of the actors of the cluster this process is connected with."""
 
     def find(self) -> Any:
         """Return the handle of the controller; None when there is none."""
+        return find_controller()
 
     def ask(self, handle: Any, method: str, timeout_s: float | None) -> Any:
         """Call a controller's method and return its answer.
@@ -39,42 +40,22 @@ class ControllerActors(Protocol):
             GetTimeoutError: It does not answer in time.
             RayActorError: It is gone.
         """
-
-    def create(self, options: ServerOptions, owner: Owner) -> Any:
-        """Return the handle of the controller, created when there is none."""
-
-    def wait_gone(self, timeout_s: float) -> None:
-        """Wait until an ending controller's name is free."""
-
-    def sleep(self, delay_s: float) -> None:
-        """Let time pass."""
-
-
-class RayControllerActors:
-    """Implements `ControllerActors` on the cluster this process is connected with."""
-
-    def find(self) -> Any:
-        """See `ControllerActors`."""
-        return find_controller()
-
-    def ask(self, handle: Any, method: str, timeout_s: float | None) -> Any:
-        """See `ControllerActors`."""
         return ray.get(getattr(handle, method).remote(), timeout=timeout_s)
 
     def create(self, options: ServerOptions, owner: Owner) -> Any:
-        """See `ControllerActors`."""
+        """Return the handle of the controller, created when there is none."""
         return get_or_create_controller(options, owner)
 
     def wait_gone(self, timeout_s: float) -> None:
-        """See `ControllerActors`."""
+        """Wait until an ending controller's name is free."""
         wait_gone(timeout_s)
 
     def sleep(self, delay_s: float) -> None:
-        """See `ControllerActors`."""
+        """Let time pass."""
         time.sleep(delay_s)
 
 
-_RAY: Final = RayControllerActors()
+_RAY: Final = ControllerActors()
 
 
 def require_unclaimed(actors: ControllerActors = _RAY) -> None:

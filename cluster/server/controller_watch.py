@@ -12,9 +12,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from cluster.controller.ownership import HEARTBEAT_S
+
+if TYPE_CHECKING:
+    from cluster.server.ray_cluster import Controller
 
 _log = logging.getLogger(__name__)
 
@@ -30,19 +33,6 @@ _ENDED: Final = (
 )
 
 
-class WatchedController(Protocol):
-    """The controller, as who watches it needs it. Any call may raise what Ray raises."""
-
-    def is_there(self) -> bool:
-        """Whether the cluster has a controller, or Ray is about to restart it."""
-
-    def is_left(self) -> bool:
-        """Whether a controller has left its state: a server that was ended leaves nothing."""
-
-    def make_another(self) -> None:
-        """Start another that goes on with that state, unless the server is about to end."""
-
-
 class ControllerWatch:
     """Looks on a thread of its own: a call of a GCS that is away returns when it is back.
 
@@ -54,7 +44,7 @@ class ControllerWatch:
 
     def __init__(
         self,
-        controller: WatchedController,
+        controller: "Controller",
         say: Callable[[str], None],
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:

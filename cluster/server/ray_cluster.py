@@ -79,15 +79,15 @@ class Controller:
         self._loading: Any = None
 
     def is_there(self) -> bool:
-        """See `cluster.server.controller_watch.WatchedController`."""
+        """Whether the cluster has a controller, or Ray is about to restart it."""
         return self._find() is not None
 
     def is_left(self) -> bool:
-        """See `cluster.server.controller_watch.WatchedController`."""
+        """Whether a controller has left its state: a server that was ended leaves nothing."""
         return has_left_state()
 
     def make_another(self) -> None:
-        """See `cluster.server.controller_watch.WatchedController`."""
+        """Start another that goes on with that state, unless the server is about to end."""
         with self._lock:
             if not self._is_ending and self._another is not None:
                 self._handle = self._another()

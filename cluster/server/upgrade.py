@@ -19,7 +19,7 @@ of the other one.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import ray
 
@@ -46,65 +46,27 @@ _ANSWER_TIMEOUT_S: Final = 60.0
 Progress = Mapping[str, Any]
 
 
-class RunningServer(Protocol):
-    """What an upgrade needs of the cluster and the server that runs on it."""
+class RunningServer:
+    """The cluster that this process is connected with, and the server that runs on it."""
 
     def find(self) -> Any:
         """Return the handle of the controller; None when there is none."""
-
-    def release_of(self, handle: Any) -> ToldRelease:
-        """Return what a controller says of its release."""
-
-    def left_behind(self) -> Handover | None:
-        """Return what a controller has left that has ended without a successor; mostly None."""
-
-    def ask(self, handle: Any, method: str) -> Any:
-        """Call a controller's method and return its answer."""
-
-    def find_code(self) -> RuntimeEnv:
-        """Return the environment in which workers find this release; see `find_code`."""
-
-    def replace(
-        self,
-        handle: Any,
-        theirs: ToldRelease,
-        options: ServerOptions,
-        owner: Owner,
-        runtime_env: RuntimeEnv,
-    ) -> Any:
-        """Put a controller of this release in the place of one; see `replace_controller`."""
-
-    def ingress_build(self) -> str:
-        """Return the build of the ingresses; it begins with their release's digest."""
-
-    def deploy(self, options: ServerOptions, owner: Owner, runtime_env: RuntimeEnv) -> None:
-        """Replace the ingresses and wait until those of this release serve alone."""
-
-    def sleep(self, delay_s: float) -> None:
-        """Let time pass."""
-
-
-class RayServer:
-    """Implements `RunningServer` on the cluster this process is connected with."""
-
-    def find(self) -> Any:
-        """See `RunningServer`."""
         return find_controller()
 
     def release_of(self, handle: Any) -> ToldRelease:
-        """See `RunningServer`."""
+        """Return what a controller says of its release."""
         return told_release(handle)
 
     def left_behind(self) -> Handover | None:
-        """See `RunningServer`."""
+        """Return what a controller has left that has ended without a successor; mostly None."""
         return left_behind()
 
     def ask(self, handle: Any, method: str) -> Any:
-        """See `RunningServer`."""
+        """Call a controller's method and return its answer."""
         return ray.get(getattr(handle, method).remote(), timeout=_ANSWER_TIMEOUT_S)
 
     def find_code(self) -> RuntimeEnv:
-        """See `RunningServer`."""
+        """Return the environment in which workers find this release; see `find_code`."""
         return find_code()
 
     def replace(
@@ -115,22 +77,22 @@ class RayServer:
         owner: Owner,
         runtime_env: RuntimeEnv,
     ) -> Any:
-        """See `RunningServer`."""
+        """Put a controller of this release in the place of one; see `replace_controller`."""
         return replace_controller(handle, theirs, options, owner, runtime_env)
 
     def ingress_build(self) -> str:
-        """See `RunningServer`."""
+        """Return the build of the ingresses; it begins with their release's digest."""
         return serve_application.ingress_build()
 
     def deploy(self, options: ServerOptions, owner: Owner, runtime_env: RuntimeEnv) -> None:
-        """See `RunningServer`."""
+        """Replace the ingresses and wait until those of this release serve alone."""
         # A driver without a lease has a Ray of its own, of one node.
         serve_application.start_serve()
         app = application(options, follow_nodes=owner.lease_s > 0, runtime_env=runtime_env)
         serve_application.deploy(app, lambda: None)
 
     def sleep(self, delay_s: float) -> None:
-        """See `RunningServer`."""
+        """Let time pass."""
         time.sleep(delay_s)
 
 

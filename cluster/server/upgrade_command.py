@@ -13,7 +13,7 @@ from ray.exceptions import RayError
 from backends.api.errors import TritonError
 from cluster.actors.calls import cause_of
 from cluster.actors.connection import connected
-from cluster.server.upgrade import RayServer, RunningServer, Standing, standing, upgrade
+from cluster.server.upgrade import RunningServer, Standing, standing, upgrade
 
 _DESCRIPTION: Final = """Upgrade the server that runs on a Ray cluster to the release that this
 command is of, while it serves. The controller is replaced, then the instances one by one, then the
@@ -41,7 +41,7 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def main(arguments: Sequence[str], make_server: Callable[[], RunningServer] = RayServer) -> int:
+def main(arguments: Sequence[str], make_server: Callable[[], RunningServer] = RunningServer) -> int:
     """Run ``manta upgrade`` and return its exit code: 1 when it has stopped."""
     parser = argparse.ArgumentParser(
         prog="manta upgrade", description=_DESCRIPTION, allow_abbrev=False

@@ -25,7 +25,7 @@ from backends.api.request import (
 )
 from backends.config.pbtxt import parse_pbtxt
 from cluster.actors.calls import call
-from cluster.actors.file_registry import GcsRows
+from cluster.actors.file_registry import Rows
 from cluster.actors.lane_secret import LANE_SECRET_KEY
 from cluster.instances.actor_host import ActorHost
 from cluster.instances.host import ActorLostError
@@ -147,7 +147,7 @@ async def described_again(actor: ray.actor.ActorHandle) -> InstanceDescription:
 
 async def test_instances_are_titled_by_model_and_share_one_class():
     host = ActorHost(read_cluster)
-    GcsRows().put(LANE_SECRET_KEY, _KEPT)
+    Rows().put(LANE_SECRET_KEY, _KEPT)
     for index in range(2):
         recipe = replace(spec(f"m/1#{index}@1"), index=index)
         handle = await host.create(recipe)

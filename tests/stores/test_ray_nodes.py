@@ -15,7 +15,7 @@ from ray._raylet import GcsClient
 from ray.cluster_utils import Cluster
 from ray.experimental.internal_kv import _initialize_internal_kv, _internal_kv_reset
 
-from cluster.actors.file_registry import GcsRows
+from cluster.actors.file_registry import Rows
 from cluster.repository.stores.contracts import Store
 from tests.stores.test_servers import CODE, CONFIG, ask
 from tests.support.file_sources import random_bytes
@@ -187,7 +187,7 @@ def test_a_nodes_process_that_was_killed_comes_back_with_what_its_cache_has(
 def holders() -> dict[str, int]:
     """Return how many contents each process of a node is known to have."""
     found: dict[str, int] = {}
-    for key in GcsRows().keys(b"model-files/"):
+    for key in Rows().keys(b"model-files/"):
         _, is_holder, address = key.decode().partition("/holder/")
         if is_holder:
             found[address] = found.get(address, 0) + 1

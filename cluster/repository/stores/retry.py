@@ -4,21 +4,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-
-class Refusal(Protocol):
-    """What a request ended with.
-
-    Attributes:
-        is_passing: Whether the same request may succeed later.
-        retry_after_s: How long the store asks to wait; 0 where it does not.
-    """
-
-    @property
-    def is_passing(self) -> bool: ...  # noqa: D102
-    @property
-    def retry_after_s(self) -> float: ...  # noqa: D102
+from cluster.repository.stores.errors import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +26,20 @@ class RetryPolicy:
     deadline_s: float = 60.0
 
     def wait_s(
-        self, attempt: int, elapsed_s: float, refusal: Refusal, random: Callable[[], float]
+        self, attempt: int, elapsed_s: float, failure: Failure, random: Callable[[], float]
     ) -> float | None:
         """Return how long to wait before the next attempt; None when there is none.
 
         Args:
             attempt: Attempts made; the first is 1.
             elapsed_s: Since the first began.
-            refusal: What the last one ended with.
+            failure: What the last one ended with.
             random: Gives numbers in [0, 1).
         """
-        if not refusal.is_passing or attempt >= self.attempts:
+        if not failure.is_passing or attempt >= self.attempts:
             return None
         bound_s = min(self.cap_s, self.base_s * 2 ** (attempt - 1))
-        wait = max(bound_s * random(), min(refusal.retry_after_s, self.cap_s))
+        wait = max(bound_s * random(), min(failure.retry_after_s, self.cap_s))
         return wait if elapsed_s + wait < self.deadline_s else None
 
 

@@ -58,43 +58,27 @@ class ControllerClient:
         self._router_id = secrets.token_hex(8)
 
     async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
-        """Return the repository index.
-
-        Raises:
-            TritonError: A repository cannot be listed; UNAVAILABLE when there is no controller.
-        """
-        rows: list[dict[str, str]] = await self._call("index", ready_only)
-        return rows
+        """See `ControllerLink`."""
+        answer: list[dict[str, str]] = await self._call("index", ready_only)
+        return answer
 
     async def load(self, model_name: str, parameters: dict[str, ParameterValue | bytes]) -> None:
-        """Load or reload a model and wait until that is done.
-
-        Raises:
-            TritonError: As Triton's repository API would.
-        """
+        """See `ControllerLink`."""
         await self._call("load", model_name, parameters)
 
     async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
-        """Unload all versions of a model and wait until that is done.
-
-        Raises:
-            TritonError: As Triton's repository API would.
-        """
+        """See `ControllerLink`."""
         await self._call("unload", model_name, unload_dependents)
 
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
-        """Make a change and wait until the ingresses have heard of it.
-
-        Raises:
-            TritonError: The change is refused.
-        """
-        settings: ServerSettings = await self._call("change_settings", change)
-        return settings
+        """See `ControllerLink`."""
+        answer: ServerSettings = await self._call("change_settings", change)
+        return answer
 
     async def status(self) -> list[dict[str, str]]:
         """Return one row per model version; see `ModelController.status`."""
-        rows: list[dict[str, str]] = await self._call("status")
-        return rows
+        answer: list[dict[str, str]] = await self._call("status")
+        return answer
 
     async def explain(self, model_name: str) -> list[dict[str, Any]]:
         """Return why a model's instances are where they are; see `ModelController.explain`.
@@ -102,75 +86,47 @@ class ControllerClient:
         Raises:
             NotFoundError: There is no such model.
         """
-        rows: list[dict[str, Any]] = await self._call("explain", model_name)
-        return rows
+        answer: list[dict[str, Any]] = await self._call("explain", model_name)
+        return answer
 
     async def lane_secret(self) -> bytes:
-        """Return the key of the lanes' handshake. Never to be logged."""
-        secret: bytes = await self._call("lane_secret")
-        return secret
+        """See `ControllerLink`. Never to be logged."""
+        answer: bytes = await self._call("lane_secret")
+        return answer
 
     async def router_reports(self) -> list[bytes]:
-        """Return what the other routers have counted until now.
-
-        Raises:
-            UnavailableError: There is no controller.
-        """
-        reports: list[bytes] = await self._call("router_reports", self._router_id)
-        return reports
+        """See `ControllerLink`."""
+        answer: list[bytes] = await self._call("router_reports", self._router_id)
+        return answer
 
     async def report_load(self, report: bytes) -> None:
-        """Tell what load this process puts on versions that autoscale.
-
-        Raises:
-            UnavailableError: There is no controller.
-        """
+        """See `ControllerLink`."""
         await self._call("report_load", self._router_id, report)
 
     async def renew_tenants(self, report: bytes) -> bytes:
-        """Have the leases of tenants' cluster-wide limits renewed.
-
-        Raises:
-            UnavailableError: There is no controller.
-        """
-        leases: bytes = await self._call("renew_tenants", self._router_id, report)
-        return leases
+        """See `ControllerLink`."""
+        answer: bytes = await self._call("renew_tenants", self._router_id, report)
+        return answer
 
     async def report_arms(self, report: bytes) -> None:
-        """Tell how the arms of rollouts have answered in this process since the last report.
-
-        Raises:
-            UnavailableError: There is no controller.
-        """
+        """See `ControllerLink`."""
         await self._call("report_arms", self._router_id, report)
 
     async def rollout(
         self, model_name: str, action: RolloutAction, document: dict[str, Any]
     ) -> dict[str, Any]:
-        """Do something about the rollout of a model; see `RolloutControl.rollout`.
-
-        Raises:
-            TritonError: As there.
-        """
-        status: dict[str, Any] = await self._call("rollout", model_name, action, document)
-        return status
+        """See `ControllerLink`."""
+        answer: dict[str, Any] = await self._call("rollout", model_name, action, document)
+        return answer
 
     async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
-        """Have an instance looked at that does not answer any more, and replaced if it is wedged.
-
-        Raises:
-            UnavailableError: There is no controller.
-        """
+        """See `ControllerLink`."""
         await self._call("report_wedged", name, incarnation, reason)
 
     async def wake(
         self, model_key: str, version: int, *, is_nested: bool = False
     ) -> TritonError | None:
-        """Have a dormant version woken; see `ControllerLink.wake`.
-
-        Raises:
-            UnavailableError: There is no controller.
-        """
+        """See `ControllerLink`."""
         # A controller of an older build knows two arguments.
         nested = (True,) if is_nested else ()
         error: TritonError | None = await self._call("wake", model_key, version, *nested)

@@ -7,7 +7,6 @@ chosen once, and a port that some other program listens on must be refused rathe
 """
 
 import socket
-from types import TracebackType
 from typing import Self
 
 
@@ -50,12 +49,7 @@ class PortReservation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @staticmethod

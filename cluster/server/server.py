@@ -16,7 +16,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, MutableMapping
-from types import TracebackType
 from typing import Any, Self
 
 from backends.api.errors import InternalError
@@ -192,12 +191,7 @@ class Server:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

@@ -4,7 +4,6 @@
 
 import asyncio
 import contextlib
-from types import TracebackType
 from typing import Self
 
 
@@ -35,12 +34,7 @@ class BadNetwork:
         self.address: tuple[str, int] = (host, port)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._server.close()
         for pump in list(self._pumps):
             pump.cancel()

@@ -6,7 +6,6 @@ import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self, cast
 
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
@@ -127,12 +126,7 @@ class Routed:
         self.router.update(table(*self.instances, config=self.config))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.router.close()
         for instance in self.instances:
             await instance.stop()

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import time
-from types import TracebackType
 from typing import Any, Self
 
 import psutil
@@ -95,12 +94,7 @@ class DeployedApplication:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()

@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import psutil
@@ -239,12 +238,7 @@ class PodNetwork:
         _ip("link", "set", self._bridge, "up")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for pod in reversed(self.pods):
             pod.end()
         for namespace in self._namespaces:

@@ -9,7 +9,6 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Final, Self
 
 _PERIOD_S: Final = 0.5
@@ -122,12 +121,7 @@ class ReadinessProxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
 

@@ -11,7 +11,8 @@ from typing import Final
 import psutil
 
 from tests.chaos.descriptors import held
-from tests.chaos.plant import Plant, title_of
+from tests.chaos.plant import Plant
+from tests.support.server import title_of
 
 # A process may hold so many more of a kind than any of its sort did before: connections of its own,
 # slabs that it keeps for the next tensor.

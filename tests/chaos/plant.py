@@ -23,7 +23,7 @@ from tests.chaos.models import write_models
 from tests.chaos.network import FarNetwork
 from tests.chaos.records import FAR, HEAD
 from tests.support.busy_clients import HttpPeer, ask
-from tests.support.server import ROOT, RunningServer
+from tests.support.server import ROOT, RunningServer, title_of
 
 INGRESS: Final = "ray::ServeReplica:manta:Ingress"
 CONTROLLER: Final = "ray::ModelController"
@@ -348,16 +348,6 @@ def _mount(folder: Path) -> str:
 
 def _unmount(folder: Path) -> None:
     subprocess.run(["umount", "--lazy", str(folder)], check=False)
-
-
-def title_of(process: psutil.Process) -> str:
-    """Return a process's title; empty for one that has ended."""
-    try:
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return ""
-        return " ".join(process.cmdline()).strip()
-    except psutil.Error:
-        return ""
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:

@@ -14,9 +14,10 @@ import psutil
 
 from tests.chaos.descriptors import is_listening, peer_ports
 from tests.chaos.models import INSTANCES, write_config
-from tests.chaos.plant import INGRESS, REPLICAS, Plant, title_of
+from tests.chaos.plant import INGRESS, REPLICAS, Plant
 from tests.chaos.questions import TRAFFICS
 from tests.chaos.records import Control, Strike
+from tests.support.server import title_of
 
 # A process of this age serves, however busy the machine.
 _SETTLED_S: Final = 20.0

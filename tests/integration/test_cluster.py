@@ -20,7 +20,7 @@ from ray.cluster_utils import Cluster
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import add_sub_inputs, check_add_sub
 from tests.support.ray_nodes import kill_tree, until
-from tests.support.server import ROOT, RunningServer
+from tests.support.server import ROOT, RunningServer, title_of, titled
 
 INGRESS = "ray::ServeReplica:manta:Ingress"
 # Ray's own processes on each node, which are there without Manta.
@@ -53,17 +53,9 @@ def join(cluster: Cluster, repository: Path, *flags: str) -> RunningServer:
 
 def workers(title: str = "ray::") -> list[psutil.Process]:
     """Return the live worker processes on the nodes that this process has started."""
-    found = []
     nodes = [each for each in psutil.Process().children() if each.name() == "raylet"]
-    for process in [worker for node in nodes for worker in node.children(recursive=True)]:
-        try:
-            command = " ".join(process.cmdline())
-            is_dead = process.status() == psutil.STATUS_ZOMBIE
-        except psutil.Error:
-            continue
-        if command.startswith(title) and not command.startswith(RAY_ITSELF) and not is_dead:
-            found.append(process)
-    return found
+    there = [worker for node in nodes for worker in node.children(recursive=True)]
+    return [each for each in titled(there, title) if not title_of(each).startswith(RAY_ITSELF)]
 
 
 @pytest.mark.long

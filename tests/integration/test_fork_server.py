@@ -18,7 +18,7 @@ import tritonclient.http as triton_http
 
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, title_of
 
 # What an instance may take to start on a machine that does other things too.
 PATIENCE_S = 120.0
@@ -60,7 +60,7 @@ class Forking:
 
     def fork_server(self) -> psutil.Process | None:
         children = psutil.Process(self.server.pid).children()
-        return next((each for each in children if title(each).startswith(FORK_SERVER)), None)
+        return next((each for each in children if title_of(each).startswith(FORK_SERVER)), None)
 
     def kill_fork_server(self) -> int:
         """End it; return how often it was started anew before."""
@@ -84,7 +84,7 @@ class Forking:
         def found() -> list[psutil.Process]:
             parent = self.fork_server()
             children = [] if parent is None else parent.children()
-            there = [each for each in children if title(each).startswith(name)]
+            there = [each for each in children if title_of(each).startswith(name)]
             return there if len(there) == count else []
 
         return until(found, f"not {count} forked processes {name}")
@@ -96,13 +96,6 @@ class Forking:
     def load(self, model: str) -> None:
         with triton_http.InferenceServerClient(self.server.http, network_timeout=120) as client:
             client.load_model(model)
-
-
-def title(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
 
 
 def until(find: Callable[[], Any], what: str) -> Any:
@@ -142,7 +135,7 @@ def test_processes_are_forked_and_have_the_titles_that_ray_gives(forking: Forkin
         forking.forked(each)
     # Neither does what only others need run beside them.
     scripts = ("log_monitor.py", "monitor.py", "dashboard.py", "dashboard/agent.py")
-    titles = [title(each) for each in forking.server.tree()]
+    titles = [title_of(each) for each in forking.server.tree()]
     assert not [each for each in titles if any(script in each for script in scripts)]
 
 
@@ -217,10 +210,10 @@ def test_a_fork_server_that_is_killed_while_models_load_delays_none(forking: For
 def test_a_driver_that_is_killed_leaves_no_process(forking: Forking) -> None:
     """Also none of those that fork servers have forked which were killed before."""
     forking.look()
-    instances = [each for each in forking.seen if title(each).startswith("ray::")]
+    instances = [each for each in forking.seen if title_of(each).startswith("ray::")]
     assert len(instances) > len(forking.server.processes("ray::"))
     # One that is stopped cannot end by itself.
-    next(each for each in instances if title(each).startswith("ray::add_sub/1#")).suspend()
+    next(each for each in instances if title_of(each).startswith("ray::add_sub/1#")).suspend()
     forking.server.kill(psutil.Process(forking.server.pid))
     forking.server.wait(10)
     _, alive = psutil.wait_procs(forking.seen, timeout=30)

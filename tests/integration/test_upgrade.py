@@ -5,7 +5,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.support.busy_clients import OK, BusyClients
 from tests.support.busy_sequences import BusySequences
 from tests.support.gates import takes_minutes
 from tests.support.releases import CodeFolder, evolved
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, title_of
 
 COUNTED = "counted"
 STORE_BYTES = 100 * 2**20
@@ -99,13 +99,9 @@ def status(code: CodeFolder, head: Cluster) -> dict[str, Any]:
 def ingresses() -> list[psutil.Process]:
     """Return the ingresses on the nodes that this process has started."""
     nodes = [each for each in psutil.Process().children() if each.name() == "raylet"]
-    found = []
-    for worker in [worker for node in nodes for worker in node.children(recursive=True)]:
-        # Others come and go meanwhile.
-        with suppress(psutil.Error):
-            if "ServeReplica:manta:Ingress" in " ".join(worker.cmdline()):
-                found.append(worker)
-    return found
+    workers = [worker for node in nodes for worker in node.children(recursive=True)]
+    # Others come and go meanwhile.
+    return [each for each in workers if "ServeReplica:manta:Ingress" in title_of(each)]
 
 
 def test_an_upgrade_loses_nothing_and_leaves_nothing_of_the_old_release(

@@ -21,7 +21,7 @@ from tests.stores.test_servers import CODE, CONFIG, ask
 from tests.support.file_sources import random_bytes
 from tests.support.gates import takes_minutes
 from tests.support.object_stores import Emulator
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, titled
 from tests.support.store_faults import require_whole
 
 pytestmark = [
@@ -52,14 +52,7 @@ class Nodes:
         """Return the processes that fetch files of models."""
         raylets = [each for each in psutil.Process().children() if each.name() == "raylet"]
         workers = [worker for each in raylets for worker in each.children(recursive=True)]
-        return [worker for worker in workers if _title(worker).startswith("ray::NodeFilesActor")]
-
-
-def _title(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
+        return titled(workers, "ray::NodeFilesActor")
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from typing import Any, Self
 import psutil
 
 from tests.support.busy_clients import ConnectionEndedError, HttpPeer
-from tests.support.server import ROOT
+from tests.support.server import ROOT, titled
 
 _NAME = "models"
 INGRESS = f"ray::ServeReplica:{_NAME}:Ingress"
@@ -82,14 +82,7 @@ class DeployedApplication:
 
     def ingresses(self) -> list[psutil.Process]:
         """Return the replicas' processes."""
-        found = []
-        for process in psutil.Process(self.process.pid).children(recursive=True):
-            try:
-                if " ".join(process.cmdline()).startswith(INGRESS):
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
+        return titled(psutil.Process(self.process.pid).children(recursive=True), INGRESS)
 
     def __enter__(self) -> Self:
         return self

@@ -3,13 +3,13 @@
 """An in-memory data plane: the seam's double, with models written as functions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from backends.api.errors import InvalidArgumentError, NotFoundError, RequestCancelledError
+from backends.api.errors import InvalidArgumentError, RequestCancelledError
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import (
     InferenceRequest,
@@ -17,15 +17,10 @@ from backends.api.request import (
     tensor_as_numpy,
     tensor_from_numpy,
 )
-from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.data_plane.call import Call, Stage
-from deployments.routing.request_check import RequestChecker
-from deployments.shared_memory.objects import RegionMemory
-from deployments.shared_memory.regions import locate_regions, look_at_inputs, place_outputs
+from deployments.contracts.sinks import ResponseSink
+from deployments.shared_memory.regions import place_outputs
 from deployments.slabs.pool import SlabPool
-from deployments.tracing.tracer import Arrival, Tracer
-from tests.support.fake_rollouts import FakeRollouts
-from tests.support.settings_control import MemoryControl, settings_plane
+from tests.support.memory_plane import MemoryPlane
 
 Execute = Callable[[InferenceRequest, "Job"], None]
 
@@ -64,6 +59,7 @@ class FakeModel:
     execute: Execute
     version: int = 1
     labels: dict[str, Any] = field(default_factory=dict)
+    says_ready: bool = True
 
     @property
     def name(self) -> str:
@@ -90,68 +86,20 @@ class FakeRepository:
         self.calls.append(("unload", model_name, unload_dependents))
 
 
-class FakePlane:
+class FakePlane(MemoryPlane):
     def __init__(self, *models: FakeModel) -> None:
+        super().__init__()
         self.models = {model.name: model for model in models}
-        # Models that are loaded by their first use, those that were, and what that fails with.
-        self.unread: dict[str, FakeModel] = {}
-        self.used: list[str] = []
-        self.load_error: Exception | None = None
         self.repository = FakeRepository()
-        self.rollouts = FakeRollouts()
-        self.headers: Any = ()
         self.slabs = SlabPool(64 << 20)
-        self.has_started = True
-        self.draining = False
-        self.exiting = False
-        self.tracer = Tracer()
-        self.control = MemoryControl()
-        self.settings = settings_plane(self.control, self.resolve)
-        self.memory = RegionMemory()
         self.jobs: list[Job] = []
         self.arrived = asyncio.Event()
-
-    def server_live(self) -> bool:
-        return not self.exiting
 
     def server_ready(self) -> bool:
         return not self.exiting
 
     def server_metadata(self) -> dict[str, Any]:
         return {"name": "triton", "version": "2.73.0", "extensions": ["classification"]}
-
-    def resolve(self, name: str, version: str = "") -> Any:
-        model = self.models.get(name)
-        if model is None:
-            raise NotFoundError(f"Request for unknown model: '{name}' is not found")
-        if version and version != str(model.version):
-            raise NotFoundError(
-                f"Request for unknown model: '{name}' version {version} is not found"
-            )
-        return model
-
-    def first_use(self, name: str) -> Awaitable[None] | None:
-        return self._use(name) if name in self.unread else None
-
-    async def _use(self, name: str) -> None:
-        self.used.append(name)
-        await asyncio.sleep(0)
-        if self.load_error is not None:
-            raise self.load_error
-        if name in self.unread:
-            self.models[name] = self.unread.pop(name)
-
-    def is_unread(self, name: str) -> bool:
-        return name in self.unread
-
-    def model_ready(self, name: str, version: str = "") -> bool:
-        return self.resolve(name, version) is not None
-
-    def says_ready(self, name: str, version: str = "") -> Awaitable[bool]:
-        return asyncio.sleep(0, self.resolve(name, version) is not None)
-
-    def model_config(self, name: str, version: str = "") -> Any:
-        return self.resolve(name, version).config
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         model = self.resolve(name, version)
@@ -184,24 +132,7 @@ class FakePlane:
             ]
         }
 
-    def infer(
-        self,
-        model: Any,
-        request: InferenceRequest,
-        sink: ResponseSink,
-        headers: Any = (),
-        tenant: str = "",
-        arrival: Arrival | None = None,
-        stages: Sequence[Stage] = (),
-    ) -> Inflight:
-        self.headers, self.arrival = headers, arrival
-        return Call(model, request, sink, headers, tenant, arrival).start(stages, self._send)
-
-    def _send(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Job:
-        if request.regions is not None:
-            locate_regions(request, self.control.settings.regions)
-            look_at_inputs(request, self.memory, runs_here=True)
-        RequestChecker(model.config).check(request)
+    def _begin(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Job:
         job = Job(self, model, request, sink)
         self.jobs.append(job)
         self.arrived.set()

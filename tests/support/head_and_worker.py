@@ -21,7 +21,7 @@ from typing import Self
 
 import psutil
 
-from tests.support.server import ROOT
+from tests.support.server import ROOT, titled
 
 HEAD_IP = "127.0.0.2"
 WORKER_IP = "127.0.0.3"
@@ -138,12 +138,7 @@ class HeadAndWorker:
 
     def workers(self, node_ip: str, title: str) -> list[psutil.Process]:
         """Return those processes of a node whose title begins so."""
-        found = []
-        for process in self.processes(node_ip):
-            with contextlib.suppress(psutil.Error):
-                if " ".join(process.cmdline()).startswith(title):
-                    found.append(process)
-        return found
+        return titled(self.processes(node_ip), title)
 
     def processes(self, node_ip: str) -> list[psutil.Process]:
         """Return the processes of a node, Ray's and ours."""

@@ -5,13 +5,13 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 
-from backends.api.errors import NotFoundError, TritonError
+from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import (
     InferenceRequest,
@@ -21,19 +21,15 @@ from backends.api.request import (
     tensor_as_numpy,
     tensor_from_numpy,
 )
-from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.data_plane.call import Call, Stage
+from deployments.contracts.sinks import ResponseSink
 from deployments.http.kserve.application import HttpIngress
 from deployments.http.kserve.compression import Compression
 from deployments.http.server.host import HttpLimits
 from deployments.http.server.server import HttpServer
 from deployments.routing.request_check import RequestChecker
-from deployments.shared_memory.objects import RegionMemory
-from deployments.shared_memory.regions import locate_regions, look_at_inputs, place_outputs
+from deployments.shared_memory.regions import place_outputs
 from deployments.supervision.memory_budget import MemoryBudget
-from deployments.tracing.tracer import Arrival, Tracer
-from tests.support.fake_rollouts import FakeRollouts
-from tests.support.settings_control import MemoryControl, settings_plane
+from tests.support.memory_plane import MemoryPlane
 
 Model = Callable[[InferenceRequest], list[Tensor]]
 
@@ -144,32 +140,18 @@ class Pending:
             self.sink.respond(response, final=True)
 
 
-class FakePlane:
+class FakePlane(MemoryPlane):
     """The plane; ``is_holding`` keeps requests in ``pending`` until `release`."""
 
     def __init__(self) -> None:
-        self.has_started = True
-        self.draining = False
-        self.exiting = False
+        super().__init__()
         self.is_ready = True
         self.is_holding = False
-        self.unknown: type[TritonError] = NotFoundError
         self.slabs = Slabs()
         self.repository = Repository()
-        self.rollouts = FakeRollouts()
-        self.headers: Any = ()
         self.pending: list[Pending] = []
         self.requests: list[InferenceRequest] = []
         self.changed = asyncio.Event()
-        self.models: dict[str, Served] = {}
-        # Models that are loaded by their first use, those that were, and what that fails with.
-        self.unread: dict[str, Served] = {}
-        self.used: list[str] = []
-        self.load_error: TritonError | None = None
-        self.tracer = Tracer()
-        self.control = MemoryControl()
-        self.settings = settings_plane(self.control, self.resolve)
-        self.memory = RegionMemory()
         self.add(simple_config(), add_sub)
         for datatype in ("FP32", "FP64", "FP16", "BYTES", "INT8", "UINT8", "BOOL", "INT64"):
             self.add(identity_config(datatype), identity)
@@ -178,49 +160,14 @@ class FakePlane:
         served = self.models[config.name] = Served(config, run)
         return served
 
-    def server_live(self) -> bool:
-        return not self.exiting
-
     def server_ready(self) -> bool:
         return self.is_ready
 
     def server_metadata(self) -> dict[str, Any]:
         return {"name": "triton", "version": "2.73.0", "extensions": []}
 
-    def resolve(self, name: str, version: str = "") -> Served:
-        if name not in self.models:
-            raise self.unknown(f"Request for unknown model: '{name}' is not found")
-        if version not in ("", "1"):
-            raise NotFoundError(
-                f"Request for unknown model: '{name}' version {version} is not found"
-            )
-        return self.models[name]
-
-    def first_use(self, name: str) -> Awaitable[None] | None:
-        return self._use(name) if name in self.unread else None
-
-    async def _use(self, name: str) -> None:
-        self.used.append(name)
-        await asyncio.sleep(0)
-        if self.load_error is not None:
-            raise self.load_error
-        if name in self.unread:
-            self.models[name] = self.unread.pop(name)
-
-    def is_unread(self, name: str) -> bool:
-        return name in self.unread
-
-    def model_ready(self, name: str, version: str = "") -> bool:
-        return self.resolve(name, version) is not None
-
-    def says_ready(self, name: str, version: str = "") -> Awaitable[bool]:
-        return asyncio.sleep(0, bool(self.resolve(name, version).says_ready))
-
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         return {"name": self.resolve(name, version).name, "versions": ["1"]}
-
-    def model_config(self, name: str, version: str = "") -> ModelConfig:
-        return self.resolve(name, version).config
 
     def model_config_json(self, name: str, version: str = "") -> bytes:
         return json.dumps({"name": self.resolve(name, version).name}).encode()
@@ -234,24 +181,7 @@ class FakePlane:
     async def recent_metrics_text(self) -> bytes:
         return await self.metrics_text()
 
-    def infer(
-        self,
-        model: Served,
-        request: InferenceRequest,
-        sink: Any,
-        headers: Any = (),
-        tenant: str = "",
-        arrival: Arrival | None = None,
-        stages: Sequence[Stage] = (),
-    ) -> Inflight:
-        self.headers, self.arrival = headers, arrival
-        return Call(model, request, sink, headers, tenant, arrival).start(stages, self._send)
-
-    def _send(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Pending:
-        if request.regions is not None:
-            locate_regions(request, self.control.settings.regions)
-            look_at_inputs(request, self.memory, runs_here=True)
-        model.checker.check(request)
+    def _begin(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Pending:
         pending = Pending(self, model, request, sink)
         self.requests.append(request)
         if self.is_holding:

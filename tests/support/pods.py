@@ -20,7 +20,7 @@ from typing import Final, Self
 
 import psutil
 
-from tests.support.server import ROOT
+from tests.support.server import ROOT, titled
 
 _TOOLS: Final = ("ip", "unshare", "nsenter", "mount", "wget", "bash")
 _END_S: Final = 30.0
@@ -117,14 +117,8 @@ class Pod:
 
     def processes(self, title: str) -> set[int]:
         """Return the machine's ids of the pod's processes whose command begins with ``title``."""
-        found = set()
-        for each in psutil.Process(self.process.pid).children(recursive=True):
-            try:
-                if " ".join(each.cmdline()).startswith(title):
-                    found.add(each.pid)
-            except psutil.Error:
-                continue
-        return found
+        tree = psutil.Process(self.process.pid).children(recursive=True)
+        return {each.pid for each in titled(tree, title)}
 
     def execute(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the shell inside, as a kubelet does for a probe."""

@@ -18,7 +18,7 @@ from ray import _raylet
 from ray.cluster_utils import Cluster
 from ray.core.generated import autoscaler_pb2
 
-from tests.support.server import ROOT
+from tests.support.server import ROOT, title_of
 
 STORE_BYTES = 100 * 2**20
 # What a state may take to come on a machine that does other things too.
@@ -67,13 +67,8 @@ class RayNode:
 
 def is_worker(process: psutil.Process, title: str = "") -> bool:
     """Whether a process is a live actor, or a task, and has a title."""
-    try:
-        command = " ".join(process.cmdline())
-        is_dead = process.status() == psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
-    is_ours = command.startswith(_TITLES) and not command.startswith(_RAY_ITSELF)
-    return is_ours and title in command and not is_dead
+    found = title_of(process)
+    return found.startswith(_TITLES) and not found.startswith(_RAY_ITSELF) and title in found
 
 
 def kill_tree(process: subprocess.Popen[bytes]) -> None:

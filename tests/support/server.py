@@ -11,6 +11,7 @@ import sys
 import threading
 import urllib.request
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,20 @@ from tests.support.start_times import StartClock
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 300.0
+
+
+def title_of(process: psutil.Process) -> str:
+    """Return a process's title; empty for one that has ended."""
+    try:
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+        return "" if is_dead else " ".join(process.cmdline()).strip()
+    except psutil.Error:
+        return ""
+
+
+def titled(processes: Iterable[psutil.Process], title: str) -> list[psutil.Process]:
+    """Return those processes whose title starts with ``title``."""
+    return [each for each in processes if title_of(each).startswith(title)]
 
 
 class RunningServer:
@@ -122,15 +137,7 @@ class RunningServer:
 
     def processes(self, title: str) -> list[psutil.Process]:
         """Return the server's processes whose title starts with ``title``."""
-        found = []
-        for process in psutil.Process(self.pid).children(recursive=True):
-            try:
-                command = " ".join(process.cmdline())
-            except psutil.Error:
-                continue
-            if command.startswith(title):
-                found.append(process)
-        return found
+        return titled(self.tree(), title)
 
     def tree(self) -> list[psutil.Process]:
         """Return all processes of the server."""

@@ -9,16 +9,18 @@ from contextlib import contextmanager
 
 from tests.support.large_cluster import Size
 
-Event = Callable[[], int]
+# Where it sends a message it returns how many bytes that has.
+Event = Callable[[], object]
 Loop = asyncio.AbstractEventLoop
 Prepare = Callable[[Size, Loop], Event]
 
 
 @contextmanager
-def prepared(prepare: Prepare, size: Size) -> Iterator[Event]:
+def prepared(prepare: Prepare, size: Size) -> Iterator[Callable[[], int]]:
     """Prepare a cluster for as long as its event is measured."""
     with asyncio.Runner() as runner:
-        yield prepare(size, runner.get_loop())
+        event = prepare(size, runner.get_loop())
+        yield lambda: sent if isinstance(sent := event(), int) else 0
 
 
 def size_of(message: object) -> int:

@@ -3,7 +3,7 @@
 """What happens in a cluster of any size, one event at a time, with the code that decides it.
 
 Each function prepares a cluster and returns what is to be measured: a call for one event, which
-returns the bytes that leave the process, or 0. There is no Ray, no network and no clock.
+returns the bytes that leave the process, if any. There is no Ray, no network and no clock.
 """
 
 import asyncio
@@ -46,12 +46,9 @@ _MS: Final = 1_000_000
 def plan(size: Size, loop: Loop) -> Event:
     """A pool is planned, by a look at the cluster that nobody has used yet."""
     resources, devices, config = made.resources(size), made.inventories(size), made.config(size, 1)
-
-    def event() -> int:
-        plan_pool(config, made.request(), ClusterResources(resources, devices).supported(6.0))
-        return 0
-
-    return event
+    return lambda: plan_pool(
+        config, made.request(), ClusterResources(resources, devices).supported(6.0)
+    )
 
 
 def assign_gpu(size: Size, loop: Loop) -> Event:
@@ -75,23 +72,13 @@ def assign_gpu(size: Size, loop: Loop) -> Event:
 
     # From here on the nodes' reports are known.
     loop.run_until_complete(assign())
-
-    def event() -> int:
-        loop.run_until_complete(assign())
-        return 0
-
-    return event
+    return lambda: loop.run_until_complete(assign())
 
 
 def _mig_event(size: Size, leases: Leases) -> Event:
     there = made.cluster(size, is_mig=True)
     spec = plan_pool(made.config(size, 1, _MIG), made.request(), there)[0]
-
-    def event() -> int:
-        assign_device(spec, there, leases, Admission())
-        return 0
-
-    return event
+    return lambda: assign_device(spec, there, leases, Admission())
 
 
 def assign_mig(size: Size, loop: Loop) -> Event:
@@ -117,12 +104,7 @@ def displace(size: Size, loop: Loop) -> Event:
             config = _on_cpu(name, {"ray_num_cpus": "8", **priority})
             (spec,) = plan_pool(config, made.request(), there)
             idle.append(Occupant(spec, node.node_id, index % 3))
-
-    def event() -> int:
-        to_displace(claim, there, idle, Devices())
-        return 0
-
-    return event
+    return lambda: to_displace(claim, there, idle, Devices())
 
 
 def _on_cpu(name: str, parameters: dict[str, str]) -> ModelConfig:
@@ -133,12 +115,7 @@ def _on_cpu(name: str, parameters: dict[str, str]) -> ModelConfig:
 def resize(size: Size, loop: Loop) -> Event:
     """It is decided which instances of a version rather stay."""
     records = _records(size)
-
-    def event() -> int:
-        instances_by_node(records.all_endpoints())
-        return 0
-
-    return event
+    return lambda: instances_by_node(records.all_endpoints())
 
 
 class _NothingServes:
@@ -168,12 +145,11 @@ def drain(size: Size, loop: Loop) -> Event:
         evacuation.look({made.node_id(next(nodes))})
         await asyncio.gather(*begun)
 
-    def event() -> int:
+    def event() -> None:
         begun.clear()
         loop.run_until_complete(look())
         for at in range(len(begun)):
             plan_pool(made.config(size, at), made.request(), there)
-        return 0
 
     return event
 
@@ -251,24 +227,13 @@ def _looking(size: Size, loop: Loop) -> Autoscaler:
 def autoscale(size: Size, loop: Loop) -> Event:
     """The autoscaler looks at all versions once, in parts; all of them autoscale."""
     scaler = _looking(size, loop)
-
-    def event() -> int:
-        for _ in scaler.look():
-            pass
-        return 0
-
-    return event
+    return lambda: list(scaler.look())
 
 
 def autoscale_part(size: Size, loop: Loop) -> Event:
     """One part of that, in which the controller does nothing else."""
     scaler = _looking(size, loop)
-
-    def event() -> int:
-        next(scaler.look(), None)
-        return 0
-
-    return event
+    return lambda: next(scaler.look(), None)
 
 
 def _residents(size: Size) -> list[Resident]:
@@ -289,12 +254,7 @@ def _rest_event(size: Size, full: Iterable[int]) -> Event:
     there = size.models_per_node * size.instances
     nodes_bytes = {made.node_id(node): 2 * there * GB for node in range(size.nodes)}
     nodes_bytes |= {made.node_id(node): there * GB for node in full}
-
-    def event() -> int:
-        to_rest(residents, nodes_bytes, ResidencyLimits(), 1e9)
-        return 0
-
-    return event
+    return lambda: to_rest(residents, nodes_bytes, ResidencyLimits(), 1e9)
 
 
 def rest_one_node(size: Size, loop: Loop) -> Event:
@@ -313,23 +273,13 @@ def rest_all_nodes(size: Size, loop: Loop) -> Event:
 def index(size: Size, loop: Loop) -> Event:
     """A client asks for the index of the repository."""
     records = made.records(size)
-
-    def event() -> int:
-        index_rows(records, list(records), (), ready_only=False)
-        return 0
-
-    return event
+    return lambda: index_rows(records, list(records), (), ready_only=False)
 
 
 def status(size: Size, loop: Loop) -> Event:
     """The status of all models is asked for."""
     records = made.records(size)
-
-    def event() -> int:
-        status_rows(records)
-        return 0
-
-    return event
+    return lambda: status_rows(records)
 
 
 EVENTS: Final[tuple[Prepare, ...]] = (

@@ -3,7 +3,7 @@
 """What happens to the routing table and to requests in a cluster of any size, one event at a time.
 
 Each function prepares a cluster and returns what is to be measured: a call for one event, which
-returns the bytes that leave the process, or 0. There is no Ray, no network and no clock.
+returns the bytes that leave the process, if any. There is no Ray, no network and no clock.
 """
 
 from collections.abc import Iterable
@@ -92,12 +92,8 @@ def whole_table(size: Size, loop: Loop) -> Event:
 def whole_table_again(size: Size, loop: Loop) -> Event:
     """Each other of them takes it, too."""
     published = _Published(size)
-
-    def event() -> int:
-        return size_of(PollAnswer(published.publisher.changes_since(0), 1))
-
-    event()
-    return event
+    published.publisher.changes_since(0)
+    return lambda: size_of(PollAnswer(published.publisher.changes_since(0), 1))
 
 
 class _Following:
@@ -125,10 +121,9 @@ def take_change(size: Size, loop: Loop) -> Event:
     following = _Following(size, loop)
     numbers = iter(range(size.models))
 
-    def event() -> int:
+    def event() -> None:
         changes = following.published.change([next(numbers)])
         loop.run_until_complete(following.update(changes))
-        return 0
 
     return event
 
@@ -137,10 +132,9 @@ def sample_load(size: Size, loop: Loop) -> Event:
     """A router reads its counts, a quarter of a second later; all versions autoscale."""
     following = _Following(size, loop)
 
-    def event() -> int:
+    def event() -> None:
         following.signals.refresh()
         following.signals.sample()
-        return 0
 
     return event
 
@@ -162,12 +156,7 @@ def _views(size: Size, now_ns: int) -> list[NodeView]:
 def choose_node(size: Size, loop: Loop) -> Event:
     """A router chooses among as many nodes as the cluster has, all of which have said something."""
     views, random = _views(size, 2000 * _MS), Random(1)
-
-    def event() -> int:
-        choose(views, 2000 * _MS, random)
-        return 0
-
-    return event
+    return lambda: choose(views, 2000 * _MS, random)
 
 
 def choose_unheard(size: Size, loop: Loop) -> Event:
@@ -175,23 +164,17 @@ def choose_unheard(size: Size, loop: Loop) -> Event:
     views, random = _views(size, 0), Random(1)
     for view in views:
         view.probed_ns = 2000 * _MS
-
-    def event() -> int:
-        choose(views, 2000 * _MS + 1000, random)
-        return 0
-
-    return event
+    return lambda: choose(views, 2000 * _MS + 1000, random)
 
 
 def move_requests(size: Size, loop: Loop) -> Event:
     """A node has said something while requests wait: what to take back, and whom to ask."""
     views, random = _views(size, 2000 * _MS), Random(1)
 
-    def event() -> int:
+    def event() -> None:
         take_back(views, 2000 * _MS)
         for view in to_ask(views, 2000 * _MS, random):
             view.asked_ns = None
-        return 0
 
     return event
 

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from backends.api.errors import AlreadyExistsError, UnavailableError
 from cluster.commands.publish.stored_models import StoredModel
@@ -41,8 +41,15 @@ Sign = Callable[[bytes], bytes]
 _IS_THERE: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY})
 
 
-class Target(Protocol):
-    """A repository that is written."""
+class LocalTarget:
+    """A directory of this machine.
+
+    Args:
+        root: The repository.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
 
     def add(
         self,
@@ -66,34 +73,6 @@ class Target(Protocol):
             AlreadyExistsError: Another has come in between.
             UnavailableError: It cannot be written; nothing of it is seen.
         """
-
-    def remove(self, model: StoredModel, version: int | None) -> None:
-        """Remove a version, or for None the model.
-
-        Raises:
-            UnavailableError: It cannot be removed.
-        """
-
-
-class LocalTarget:
-    """A directory of this machine.
-
-    Args:
-        root: The repository.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def add(
-        self,
-        name: str,
-        version: int,
-        files: Mapping[str, Content],
-        shared: Mapping[str, Content],
-        sign: Sign | None = None,
-    ) -> Manifest:
-        """See `Target`."""
         try:
             self._root.mkdir(parents=True, exist_ok=True)
             hidden = Path(tempfile.mkdtemp(prefix=".publish.", dir=self._root))
@@ -114,7 +93,11 @@ class LocalTarget:
         return manifest
 
     def remove(self, model: StoredModel, version: int | None) -> None:
-        """See `Target`."""
+        """Remove a version, or for None the model.
+
+        Raises:
+            UnavailableError: It cannot be removed.
+        """
         path = self._root / model.name
         if version is not None:
             path /= str(version)
@@ -145,7 +128,7 @@ class StoreTarget:
         shared: Mapping[str, Content],
         sign: Sign | None = None,
     ) -> Manifest:
-        """See `Target`."""
+        """See `LocalTarget`."""
         below = f"{name}/{version}"
         manifest = Manifest({path: described(content) for path, content in files.items()})
         self._claim(name, version)
@@ -180,7 +163,7 @@ class StoreTarget:
             raise AlreadyExistsError(f"{where} has come in between; use --next")
 
     def remove(self, model: StoredModel, version: int | None) -> None:
-        """See `Target`."""
+        """See `LocalTarget`."""
         for number in model.versions if version is None else (version,):
             self._remove_version(model, number)
         if version is None:
@@ -197,7 +180,7 @@ class StoreTarget:
         self._store.remove(f"{below}/{INCOMPLETE_FILE}")
 
 
-def target_of(store: Store) -> Target:
+def target_of(store: Store) -> LocalTarget | StoreTarget:
     """Return what writes to a store."""
     return (
         LocalTarget(Path(store.location)) if isinstance(store, LocalStore) else StoreTarget(store)

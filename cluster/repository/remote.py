@@ -43,11 +43,6 @@ class RemoteFileSystem:
         self._skeletons = skeletons
         self._was_listed = False
 
-    @property
-    def is_known(self) -> bool:
-        """Whether it has ever been listed."""
-        return self._was_listed
-
     def entries(self, path: str) -> tuple[DirectoryEntry, ...]:
         """List the models, or what one holds; see `FileSystem`.
 

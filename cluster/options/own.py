@@ -59,16 +59,16 @@ class OwnOptions:
 
     wake_max_requests: int = _on_demand(
         1000,
-        "Requests that may wait in an ingress for a model version without an instance.",
+        "Maximum number of requests that wait for cold starts in an ingress.",
         least=1,
     )
     wake_max_bytes: int = _on_demand(
         64 << 20,
-        "Bytes of tensors that all requests may have together that wait so in an ingress.",
+        "Maximum bytes of tensors of all requests that wait for cold starts in an ingress.",
         least=1,
     )
     wake_timeout_secs: float = _on_demand(
-        120.0, "Seconds that a request may wait so.", values.fraction
+        120.0, "Maximum time a request waits for a cold start, in seconds.", values.fraction
     )
     prestart_workers: int = _on_demand(
         1,
@@ -83,13 +83,14 @@ class OwnOptions:
     )
     ondemand_max_models: int = _on_demand(
         0,
-        "Model versions that keep instances in mode ondemand; those used longest ago rest. 0: any"
-        " number.",
+        "Maximum number of model versions with instances in mode ondemand; the least recently used"
+        " scale to zero. 0: no limit.",
         least=0,
     )
     ondemand_memory_fraction: float = _on_demand(
         0.9,
-        "Part of a node's memory that instances may have in mode ondemand before some rest.",
+        "Part of a node's memory that instances may use in mode ondemand before the least recently"
+        " used scale to zero.",
         values.fraction,
     )
     lane_slab_threshold_bytes: int = _lanes(
@@ -144,8 +145,8 @@ class OwnOptions:
     )
     access_policy: str = _access(
         "",
-        "YAML file that says who may ask what, read on each node with an ingress and again when"
-        " it changes; empty: everybody may ask everything.",
+        "YAML file of the access policy: who may call which API. Read on each node with an ingress,"
+        " and again when it changes; empty: no authentication.",
     )
     unix_socket_mode: str = _access(
         "0660",
@@ -155,8 +156,8 @@ class OwnOptions:
     )
     admission: str = _admission(
         "off",
-        "Refuse requests that would wait too long, before they wait: off or adaptive. Parameter"
-        " admission.mode of a model says it for the model alone.",
+        "Reject requests that would wait too long in the queue: off or adaptive. Parameter"
+        " admission.mode of a model sets it for that model.",
         values.choice("invalid argument for --admission", "off", "adaptive"),
     )
     admission_target_queue_ms: float = _admission(
@@ -167,7 +168,7 @@ class OwnOptions:
     )
     admission_burst_ms: float = _admission(
         100.0,
-        "Milliseconds that requests may queue before any is refused; 20 executions if that is"
+        "Milliseconds that requests may queue before any is rejected; 20 executions if that is"
         " more.",
         values.fraction,
     )

@@ -274,7 +274,7 @@ class ServerOptions(OwnOptions):
     ingress_per_node: int = _manta(1, "Ingress processes on each node.", least=1)
     ingress_memory_limit_bytes: int = _manta(
         0,
-        "Bytes that clients' messages may take in an ingress process; it refuses what is more. 0:"
+        "Bytes that clients' messages may take in an ingress process; it rejects what is more. 0:"
         " a quarter of the memory that the process may use.",
         least=0,
     )

@@ -32,7 +32,6 @@ from cluster.repository.manifest import (
     SIGNATURE_FILE,
     make_manifest,
     parse_manifest,
-    render_manifest,
     verify_manifest,
     version_directories,
 )
@@ -83,35 +82,6 @@ class VerifyAgent:
             raise InvalidArgumentError(
                 f"the files of model '{model.name}' cannot be verified: {reason_of(error)}"
             ) from None
-
-
-def sign_model(directory: Path, private_key: bytes) -> list[Path]:
-    """Write manifests of a model and its versions, and signatures of them.
-
-    Args:
-        directory: The model's directory.
-        private_key: An Ed25519 key in PEM, without pass phrase.
-
-    Returns:
-        The files that were written.
-
-    Raises:
-        InvalidArgumentError: The key is none, or a file's name cannot be in a manifest.
-        InternalError: The directory cannot be read.
-        UnavailableError: The package cryptography is not installed.
-        OSError: A file cannot be read or written.
-    """
-    key = read_private_key(private_key)
-    written = []
-    for signed in (directory, *version_directories(directory)):
-        content = render_manifest(make_manifest(signed, versions_apart=signed == directory))
-        for name, data in (
-            (MANIFEST_FILE, content),
-            (SIGNATURE_FILE, signature_of(key, content)),
-        ):
-            (signed / name).write_bytes(data)
-            written.append(signed / name)
-    return written
 
 
 def read_private_key(content: bytes) -> "Ed25519PrivateKey":

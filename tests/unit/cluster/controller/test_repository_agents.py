@@ -30,13 +30,13 @@ from cluster.repository.agents import registry
 from cluster.repository.agents.contracts import Action, AgentModel
 from cluster.repository.agents.decrypt import encrypt_file
 from cluster.repository.agents.registry import find_agent
-from cluster.repository.agents.verify import sign_model
 from tests.support.controller_fakes import (
     NODE_FILES,
     FakeHost,
     in_virtual_time_with_folder,
     write_model,
 )
+from tests.support.signed_models import sign_model
 
 KEY = Ed25519PrivateKey.generate()
 PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.serialization import (
 from backends.api.errors import InvalidArgumentError
 from cluster.repository.agents.decrypt import encrypt_file
 from cluster.repository.agents.run import make_tree
-from cluster.repository.agents.verify import sign_model
 from cluster.repository.stores.local import LocalStore
 from cluster.repository.stores.source import StoreSource
 from cluster.repository.trees import copy_tree
@@ -29,6 +28,7 @@ from deployments.instance.node_files import NodeFiles, PeerAddress
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import AgentCall, ModelFile, ModelFiles
 from deployments.model_files.registry import MemoryRegistry
+from tests.support.signed_models import sign_model
 
 KEY = bytes(range(32))
 WEIGHTS = b"weights" * 1000

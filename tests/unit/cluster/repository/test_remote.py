@@ -19,13 +19,13 @@ from cryptography.hazmat.primitives.serialization import (
 from backends.api.errors import InternalError, UnavailableError
 from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.agents.prepared import PreparedModels
-from cluster.repository.agents.verify import sign_model
 from cluster.repository.remote import RemoteFileSystem
 from cluster.repository.repository import ModelRepository
 from cluster.repository.skeletons import Skeletons
 from cluster.repository.stores.contracts import StoredFile
 from cluster.repository.stores.local import LocalStore
 from deployments.model_files.contracts import AgentCall, ModelFile
+from tests.support.signed_models import sign_model
 
 
 class WatchedStore(LocalStore):

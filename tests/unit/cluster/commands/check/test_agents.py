@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.serialization import (
 
 from cluster.cli import main
 from cluster.repository.agents.decrypt import encrypt_file
-from cluster.repository.agents.verify import sign_model
 from cluster.repository.stores.opening import open_store
 from tests.support.broken_repositories import CPU, TENSORS, onnx_file
+from tests.support.signed_models import sign_model
 
 CONFIG = f'backend: "onnxruntime"\n{TENSORS}{CPU}'
 WEIGHTS = "1/model.onnx"

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
 from cluster.repository.agents.contracts import Action, AgentModel
-from cluster.repository.agents.verify import AGENT, sign_model
+from cluster.repository.agents.verify import AGENT
+from tests.support.signed_models import sign_model
 
 
 def private_pem(key: Ed25519PrivateKey | ed448.Ed448PrivateKey) -> bytes:

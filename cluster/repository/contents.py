@@ -48,7 +48,6 @@ class RepositoryModel:
         labels: Class labels by output name.
         needs_auto_complete: Whether the backend shall complete the config.
         file_digests: By version: digest of all files it is loaded from but the config.
-        is_config_provided: Whether there was a config at all.
         warnings: What was ignored, one line each.
         is_temporary: Whether ``model_dir`` was made for this load, and is the caller's to remove.
         files: By version: what nodes fetch; None for a local directory, used where it is.
@@ -66,7 +65,6 @@ class RepositoryModel:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     needs_auto_complete: bool = True
     file_digests: Mapping[int, str] = field(default_factory=dict)
-    is_config_provided: bool = True
     warnings: tuple[str, ...] = ()
     is_temporary: bool = False
     files: Mapping[int, ModelFiles] | None = None

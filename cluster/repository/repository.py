@@ -307,7 +307,6 @@ class ModelRepository:
             labels=read_labels(config, place.filesystem, place.path),
             needs_auto_complete=self._auto_complete and not config.has_ensemble_scheduling,
             file_digests=digests,
-            is_config_provided=written is not None,
             warnings=warnings + missing,
             files=None if remote is None else PackedFiles(files),
             agent_keys=tuple(each.key() for each in files.values() if each.agents),

@@ -57,7 +57,6 @@ def collect(options: ServerOptions, environment: Mapping[str, str]) -> Facts:
         allows_client_memory=options.allow_client_shm,
         requires_signatures=options.require_signed_models,
         has_remote_repositories=any(remote),
-        on_kubernetes="KUBERNETES_SERVICE_HOST" in environment,
         shown_secrets=tuple(
             f"--{flag.name}"
             for name, flag in FLAGS.items()

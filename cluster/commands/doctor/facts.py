@@ -94,7 +94,6 @@ class Facts:
         allows_client_memory: ``--allow-client-shm``.
         requires_signatures: ``--require-signed-models``.
         has_remote_repositories: Whether any is in a store.
-        on_kubernetes: Whether a pod runs this.
         shown_secrets: Secret flags given on the command line.
         plain_repositories: Repositories at locations without encryption.
         files: What options name.
@@ -112,7 +111,6 @@ class Facts:
     allows_client_memory: bool = False
     requires_signatures: bool = False
     has_remote_repositories: bool = False
-    on_kubernetes: bool = False
     shown_secrets: tuple[str, ...] = ()
     plain_repositories: tuple[str, ...] = ()
     files: tuple[FileFact, ...] = ()

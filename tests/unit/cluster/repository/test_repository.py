@@ -45,7 +45,6 @@ def test_a_model_without_config_is_inferred(root: Path):
     assert found.versions == (3,)
     assert found.model_dir == str(model)
     assert found.needs_auto_complete
-    assert not found.is_config_provided
     assert not found.is_temporary
 
 
@@ -255,7 +254,6 @@ def test_a_config_override_replaces_the_whole_config(root: Path):
     )
     assert found.config.max_batch_size == 2
     assert found.config.dynamic_batching is None
-    assert found.is_config_provided
 
 
 def test_a_bad_config_override_fails_the_poll(root: Path):

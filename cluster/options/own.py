@@ -141,7 +141,7 @@ class OwnOptions:
         "Modules that models import, separated by commas: processes are forked from one that has"
         " imported them too. One that cannot be imported, starts threads or opens a GPU is left"
         " out, which is said.",
-        values.module_names("fork-server-preload"),
+        values.module_names,
     )
     access_policy: str = _access(
         "",

@@ -302,7 +302,7 @@ class ServerOptions(OwnOptions):
         "",
         "Folder on a disk of each node that keeps what models are loaded from; empty: one of this"
         " user's in the system's temporary directory.",
-        values.folder_of_nodes("model-cache-directory"),
+        values.folder_of_nodes,
     )
     model_cache_max_bytes: int = _manta(
         0,

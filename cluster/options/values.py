@@ -158,33 +158,26 @@ def config_name(text: str) -> str:
     return text
 
 
-def folder_of_nodes(option: str) -> Callable[[str], str]:
+def folder_of_nodes(text: str) -> str:
     """Read a folder that every node has, whatever directory its processes run in."""
-
-    def parse(text: str) -> str:
-        if text and not text.startswith("/"):
-            raise ValueRefusedError(
-                f"Error: invalid argument for --{option}: got '{text}', expected an absolute path"
-            )
-        return text
-
-    return parse
+    if text and not text.startswith("/"):
+        raise ValueRefusedError(
+            f"Error: invalid argument for --model-cache-directory: got '{text}', expected an"
+            " absolute path"
+        )
+    return text
 
 
-def module_names(option: str) -> Callable[[str], str]:
+def module_names(text: str) -> str:
     """Read names of Python modules, separated by commas."""
-
-    def parse(text: str) -> str:
-        names = [each.strip() for each in text.split(",")] if text.strip() else []
-        for name in names:
-            if not all(part.isidentifier() for part in name.split(".")):
-                raise ValueRefusedError(
-                    f"Error: invalid argument for --{option}: got '{name}', expected names of"
-                    " Python modules separated by commas, such as 'transformers,PIL.Image'"
-                )
-        return ",".join(names)
-
-    return parse
+    names = [each.strip() for each in text.split(",")] if text.strip() else []
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ValueRefusedError(
+                f"Error: invalid argument for --fork-server-preload: got '{name}', expected names"
+                " of Python modules separated by commas, such as 'transformers,PIL.Image'"
+            )
+    return ",".join(names)
 
 
 def choice(refusal: str, *allowed: str, fold: bool = True) -> Callable[[str], str]:

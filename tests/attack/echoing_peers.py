@@ -4,16 +4,17 @@
 
 import socketserver
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
+
+from tests.support.loopback_server import LoopbackServer, QuietHandler
 
 _MOST_BYTES: Final = 1 << 16
 
 
-class _Http(BaseHTTPRequestHandler):
+class _Http(QuietHandler):
     """As an object store, a hub or a registry."""
 
-    def _refuse(self) -> None:
+    def respond(self) -> None:
         self.rfile.read(min(int(self.headers.get("Content-Length", 0)), _MOST_BYTES))
         self.server.shown.add(f"{self.path} {self.headers.get('Authorization', '')}")  # type: ignore[attr-defined]
         shown = f"{self.path}\n{self.headers}".replace("<", "(").replace("&", "+")
@@ -21,18 +22,8 @@ class _Http(BaseHTTPRequestHandler):
             "<?xml version='1.0'?><Error><Code>AccessDenied</Code>"
             f"<Message>not for you: {shown}</Message></Error>"
         ).encode()
-        self.send_response(403)
-        self.send_header("Content-Type", "application/xml")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("X-Error-Message", "not for you: " + self.headers.get("Authorization", ""))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    do_GET = do_HEAD = do_POST = do_PUT = _refuse  # noqa: N815 - names of http.server
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        said = "not for you: " + self.headers.get("Authorization", "")
+        self.answer(403, body, {"Content-Type": "application/xml", "X-Error-Message": said})
 
 
 class _Redis(socketserver.StreamRequestHandler):
@@ -86,14 +77,14 @@ class EchoingPeers:
 
     def __init__(self) -> None:
         self._servers = (
-            ThreadingHTTPServer(("127.0.0.1", 0), _Http),
+            LoopbackServer(_Http),
             _Threaded(("127.0.0.1", 0), _Redis),
         )
         self.shown = Shown()
         for server in self._servers:
             server.shown = self.shown  # type: ignore[union-attr]
             threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.http = f"127.0.0.1:{self._servers[0].server_address[1]}"
+        self.http = self._servers[0].address
         self.redis = int(self._servers[1].server_address[1])
 
     def close(self) -> None:

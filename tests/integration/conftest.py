@@ -23,7 +23,7 @@ from tests.support.last_users import (
     pytest_fixture_setup,
     pytest_runtest_setup,
 )
-from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
+from tests.support.otlp_receiver import OtlpReceiver
 from tests.support.own_agent import install_own_agent
 from tests.support.redis_server import redis_server
 from tests.support.server import ROOT, RunningServer
@@ -110,7 +110,7 @@ def demo_repository() -> Path:
 @pytest.fixture(scope="session")
 def spans() -> Iterator[OtlpReceiver]:
     """What `server` exports of requests whose callers trace them."""
-    with otlp_receiver() as receiver:
+    with OtlpReceiver() as receiver:
         yield receiver
 
 

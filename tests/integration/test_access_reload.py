@@ -4,10 +4,8 @@
 
 import json
 import re
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 
 from tests.integration.conftest import write_add_sub
 from tests.support.access import ISSUER, TokenIssuer, key_entry, made_key, write_policy
+from tests.support.loopback_server import LoopbackServer, QuietHandler
 from tests.support.policed_server import PolicedServer
 from tests.support.ray_nodes import until
 from tests.support.unix_sockets import connection_to
@@ -22,26 +21,19 @@ from tests.support.unix_sockets import connection_to
 GRANTS = [{"to": {"authenticated": True}, "roles": ["metadata"], "models": ["open"]}]
 
 
-class Issuer(ThreadingHTTPServer):
+class Issuer(LoopbackServer):
     """Serves the keys of an issuer."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Keys)
+        super().__init__(_Keys)
         self.signer = TokenIssuer()
 
 
-class _Keys(BaseHTTPRequestHandler):
+class _Keys(QuietHandler):
     server: Issuer
 
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(self.server.signer.jwks())
-
-    def log_request(self, code: object = "-", size: object = "-") -> None:
-        del code, size
+    def respond(self) -> None:
+        self.answer(200, self.server.signer.jwks())
 
 
 class Guarded:
@@ -61,7 +53,7 @@ class Guarded:
             "issuer": ISSUER,
             "audience": "manta",
             "least_refresh_s": 1,
-            "jwks_url": f"http://127.0.0.1:{self.issuer.server_address[1]}/keys",
+            "jwks_url": f"{self.issuer.url}/keys",
         }
         return {
             "authentication": {"api_keys": {"keys": list(keys)}, "jwt": [issuer]},
@@ -102,13 +94,9 @@ def guarded(policed: PolicedServer, tmp_path_factory: pytest.TempPathFactory) ->
     write_add_sub(folder / "models", "open")
     keys = [made_key(name) for name in ("robot", "next", "nobody")]
     with Issuer() as issuer:
-        thread = threading.Thread(target=issuer.serve_forever)
-        thread.start()
         here = Guarded(policed, folder, issuer)
         with policed.governed(here.policy(key_entry("robot")), folder / "models", shown=keys):
             yield here
-        issuer.shutdown()
-        thread.join()
     assert not any(key in here.audit.read_text() for key in keys)
 
 

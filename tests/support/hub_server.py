@@ -8,17 +8,17 @@ Large files are sent by another host, as the Hub has it, to which no credentials
 import hashlib
 import json
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.support.loopback_server import LoopbackServer, QuietHandler
 
 PAGE = 3
 LARGE_BYTES = 1000
 
 
-@dataclass
-class HubServer:
+@dataclass(eq=False)
+class HubServer(LoopbackServer):
     """The Hub.
 
     Attributes:
@@ -40,18 +40,12 @@ class HubServer:
     is_without_ranges: bool = False
 
     def __post_init__(self) -> None:
-        self._servers = [
-            ThreadingHTTPServer(("127.0.0.1", 0), type("_Of", (_Handler,), {"hub": self}))
-            for _ in range(2)
-        ]
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._servers[0].server_address[1]}"
+        super().__init__(_Handler)
+        self._other = LoopbackServer(type("_Of", (_OtherHandler,), {"hub": self}))
 
     @property
     def other_url(self) -> str:
-        return f"http://localhost:{self._servers[1].server_address[1]}"
+        return f"http://localhost:{self._other.server_port}"
 
     @property
     def environ(self) -> dict[str, str]:
@@ -65,14 +59,12 @@ class HubServer:
         return commit
 
     def __enter__(self) -> Self:
-        for server in self._servers:
-            Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
+        self._other.__enter__()
+        return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
+        super().__exit__()
+        self._other.__exit__()
 
 
 def _row(path: str, body: bytes) -> dict[str, object]:
@@ -89,43 +81,59 @@ def _row(path: str, body: bytes) -> dict[str, object]:
     return row
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _PartHandler(QuietHandler):
     protocol_version = "HTTP/1.1"
+
+    def send_part(self, body: bytes, has_ranges: bool) -> None:
+        given = self.headers.get("Range")
+        if not given or not has_ranges:
+            self.answer(200, body)
+            return
+        begin, _, last = given.removeprefix("bytes=").partition("-")
+        part = body[int(begin) : int(last) + 1]
+        self.answer(206, part, {"Content-Range": f"bytes {begin}-{last}/{len(body)}"})
+
+
+class _OtherHandler(_PartHandler):
     hub: HubServer
 
-    def do_GET(self) -> None:
-        at = urlsplit(self.path)
-        is_other = self.server is self.hub._servers[1]
-        self.hub.requests.append(("*" if is_other else "") + self.path)
+    def respond(self) -> None:
+        hub, at = self.hub, urlsplit(self.path)
+        hub.requests.append(f"*{self.path}")
+        if self.headers.get("Authorization"):
+            hub.leaked.append(self.path)
+        if at.query != "signed=%27%2B":
+            self.answer(403, b"the signature does not match")
+            return
+        commit, _, path = unquote(at.path).strip("/").partition("/")
+        body = hub.sent.get(path) or hub.trees[commit][path]
+        self.send_part(body, not hub.is_without_ranges)
+
+
+class _Handler(_PartHandler):
+    server: HubServer
+
+    def respond(self) -> None:
+        hub, at = self.server, urlsplit(self.path)
+        hub.requests.append(self.path)
         parts = [unquote(part) for part in at.path.strip("/").split("/")]
-        if is_other:
-            if self.headers.get("Authorization"):
-                self.hub.leaked.append(self.path)
-            if at.query != "signed=%27%2B":
-                self._send(403, b"the signature does not match")
-                return
-            path = "/".join(parts[1:])
-            body = self.hub.sent.get(path) or self.hub.trees[parts[0]][path]
-            self._send_part(body, not self.hub.is_without_ranges)
-            return
-        if self.hub.token and self.headers.get("Authorization") != f"Bearer {self.hub.token}":
-            self._send(401, b"", {"X-Error-Message": "Invalid username or password."})
-            return
-        if parts[:2] == ["api", "models"]:
+        if hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}":
+            self.answer(401, b"", {"X-Error-Message": "Invalid username or password."})
+        elif parts[:2] == ["api", "models"]:
             self._api("/".join(parts[2:4]), parts[4], parts[5], parse_qs(at.query))
-            return
-        self._resolve("/".join(parts[:2]), parts[3], "/".join(parts[4:]))
+        else:
+            self._resolve("/".join(parts[:2]), parts[3], "/".join(parts[4:]))
 
     def _api(
         self, repository: str, method: str, revision: str, query: dict[str, list[str]]
     ) -> None:
-        commit = self.hub.revisions.get((repository, revision))
+        commit = self.server.revisions.get((repository, revision))
         if commit is None:
-            self._send(404, b"", {"X-Error-Code": "RepoNotFound", "X-Error-Message": "none"})
+            self.answer(404, b"", {"X-Error-Code": "RepoNotFound", "X-Error-Message": "none"})
         elif method == "revision":
-            self._send(200, json.dumps({"id": repository, "sha": commit}).encode())
+            self.answer(200, json.dumps({"id": repository, "sha": commit}).encode())
         else:
-            files = self.hub.trees[commit]
+            files = self.server.trees[commit]
             rows = [_row(path, files[path]) for path in sorted(files, reverse=True)]
             rows += [{"type": "directory", "path": "folder", "oid": "0", "size": 0}]
             begin = int(query.get("cursor", ["0"])[0])
@@ -134,39 +142,19 @@ class _Handler(BaseHTTPRequestHandler):
                 rest = f"recursive=true&cursor={begin + PAGE}"
                 address = f"https://hub.invalid{urlsplit(self.path).path}?{rest}"
                 more = {"Link": f'<{address}>; rel="next"'}
-            self._send(200, json.dumps(rows[begin : begin + PAGE]).encode(), more)
+            self.answer(200, json.dumps(rows[begin : begin + PAGE]).encode(), more)
 
     def _resolve(self, repository: str, revision: str, path: str) -> None:
-        commit = self.hub.revisions.get((repository, revision), "")
-        body = self.hub.trees.get(commit, {}).get(path)
+        commit = self.server.revisions.get((repository, revision), "")
+        body = self.server.trees.get(commit, {}).get(path)
         if body is None:
-            self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
+            self.answer(404, b"", {"X-Error-Code": "EntryNotFound"})
         elif len(body) > LARGE_BYTES:
             digest = hashlib.sha256(body).hexdigest()
             place = {
-                "Location": f"{self.hub.other_url}/{commit}/{path}?signed=%27%2B",
+                "Location": f"{self.server.other_url}/{commit}/{path}?signed=%27%2B",
                 "X-Linked-Etag": digest,
             }
-            self._send(302, b"", place)
+            self.answer(302, b"", place)
         else:
-            self._send_part(body, True)
-
-    def _send_part(self, body: bytes, has_ranges: bool) -> None:
-        given = self.headers.get("Range")
-        if not given or not has_ranges:
-            self._send(200, body)
-            return
-        begin, _, last = given.removeprefix("bytes=").partition("-")
-        part = body[int(begin) : int(last) + 1]
-        self._send(206, part, {"Content-Range": f"bytes {begin}-{last}/{len(body)}"})
-
-    def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+            self.send_part(body, True)

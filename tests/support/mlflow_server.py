@@ -5,16 +5,15 @@
 import json
 from base64 import b64encode
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.support.loopback_server import LoopbackServer, QuietHandler
 
 PAGE = 2
 
 
-@dataclass
-class MlflowServer:
+@dataclass(eq=False)
+class MlflowServer(LoopbackServer):
     """The server.
 
     Attributes:
@@ -34,13 +33,7 @@ class MlflowServer:
     uris: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._server = ThreadingHTTPServer(
-            ("127.0.0.1", 0), type("_Of", (_Handler,), {"mlflow": self})
-        )
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(_Handler)
 
     @property
     def environ(self) -> dict[str, str]:
@@ -69,45 +62,36 @@ class MlflowServer:
             "status": status,
         }
 
-    def __enter__(self) -> Self:
-        Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
-    mlflow: MlflowServer
+    server: MlflowServer
 
-    def do_GET(self) -> None:
+    def respond(self) -> None:
         at = urlsplit(self.path)
-        self.mlflow.requests.append(self.path)
+        self.server.requests.append(self.path)
         given = {key: values[0] for key, values in parse_qs(at.query).items()}
-        wanted = (
-            f"Basic {b64encode(self.mlflow.user.encode()).decode()}" if self.mlflow.user else None
-        )
+        user = self.server.user
+        wanted = f"Basic {b64encode(user.encode()).decode()}" if user else None
         if self.headers.get("Authorization") != wanted:
-            self._send(401, b"You are not authenticated.")
+            self.answer(401, b"You are not authenticated.")
             return
         path = at.path.removeprefix("/api/2.0/")
         rest = _METHODS.get(path)
         if rest is not None:
-            said = rest(self.mlflow, given)
+            said = rest(self.server, given)
             status = 404 if "error_code" in said else 200
-            self._send(status, json.dumps(said).encode())
+            self.answer(status, json.dumps(said).encode())
         elif path == "mlflow-artifacts/artifacts":
-            self._send(200, json.dumps({"files": _listed(self.mlflow, given["path"])}).encode())
+            self.answer(200, json.dumps({"files": _listed(self.server, given["path"])}).encode())
         else:
             self._download(unquote(path.removeprefix("mlflow-artifacts/artifacts/")))
 
     def _download(self, path: str) -> None:
         """Send all of it, without its length, as MLflow does."""
-        body = self.mlflow.artifacts.get(path)
+        body = self.server.artifacts.get(path)
         if body is None:
-            self._send(404, b'{"error_code": "RESOURCE_DOES_NOT_EXIST"}')
+            self.answer(404, b'{"error_code": "RESOURCE_DOES_NOT_EXIST"}')
             return
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
@@ -116,15 +100,6 @@ class _Handler(BaseHTTPRequestHandler):
             if chunk:
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
         self.wfile.write(b"0\r\n\r\n")
-
-    def _send(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 def _listed(server: MlflowServer, folder: str) -> list[dict[str, object]]:

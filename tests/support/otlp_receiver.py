@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """An OTLP/HTTP receiver of a few lines."""
 
-import contextlib
-import http.server
 import queue
-import threading
-from collections.abc import Iterator
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.support.loopback_server import LoopbackServer, QuietHandler
 
-class OtlpReceiver(http.server.ThreadingHTTPServer):
+
+class OtlpReceiver(LoopbackServer):
     """Takes what a server exports.
 
     Attributes:
@@ -19,30 +17,13 @@ class OtlpReceiver(http.server.ThreadingHTTPServer):
     """
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.received: queue.Queue[tuple[str, ExportTraceServiceRequest]] = queue.Queue()
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, OtlpReceiver)
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.received.put((self.path, ExportTraceServiceRequest.FromString(body)))
-        self.send_response(200)
-        self.end_headers()
+class _Handler(QuietHandler):
+    server: OtlpReceiver
 
-    def log_message(self, *_: object) -> None:
-        """Stay quiet."""
-
-
-@contextlib.contextmanager
-def otlp_receiver() -> Iterator[OtlpReceiver]:
-    """Listen while the block runs."""
-    with OtlpReceiver() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    def respond(self) -> None:
+        self.server.received.put((self.path, ExportTraceServiceRequest.FromString(self.body())))
+        self.answer(200)

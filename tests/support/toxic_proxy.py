@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import ClassVar, Self
+from typing import ClassVar
 from urllib.parse import urlsplit
+
+from tests.support.loopback_server import LoopbackServer, QuietHandler
 
 _OWN_HEADERS = {"connection", "transfer-encoding", "keep-alive"}
 _LINGER_S = 30
@@ -52,7 +52,7 @@ class Seen:
 Choose = Callable[[Seen], Toxic | None]
 
 
-class ToxicProxy:
+class ToxicProxy(LoopbackServer):
     """The proxy; requests are counted.
 
     Args:
@@ -65,27 +65,11 @@ class ToxicProxy:
     """
 
     def __init__(self, upstream: str) -> None:
+        super().__init__(_Handler)
         self.choose: Choose = lambda seen: None
         self.seen: list[Seen] = []
         self.sent_bytes = 0
         self._upstream = urlsplit(upstream).netloc
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
-        self._thread = Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def heal(self) -> None:
         """Let everything through, and forget what came."""
@@ -132,36 +116,32 @@ def each_third(toxic: Toxic) -> Choose:
     return choose
 
 
-def _handler_of(proxy: ToxicProxy) -> type[BaseHTTPRequestHandler]:
-    return type("Handler", (_Handler,), {"proxy": proxy})
-
-
-class _Handler(BaseHTTPRequestHandler):
-    proxy: ToxicProxy
+class _Handler(QuietHandler):
+    server: ToxicProxy
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout: ClassVar[float | None] = _LINGER_S
 
-    def _pass_on(self) -> None:
+    def respond(self) -> None:
         seen = Seen(self.command, self.path, self.headers.get("Authorization", ""))
-        self.proxy.seen.append(seen)
-        toxic = self.proxy.choose(seen) or Toxic()
-        body = self._body()
+        self.server.seen.append(seen)
+        toxic = self.server.choose(seen) or Toxic()
+        body = self.body()
         if toxic.before is not None:
             toxic.before()
         if toxic.status:
             answer = (toxic.status, list(toxic.headers.items()), toxic.body)
         else:
-            answer = self.proxy.ask(self.command, self.path, dict(self.headers.items()), body)
+            answer = self.server.ask(self.command, self.path, dict(self.headers.items()), body)
         if toxic.after is not None:
             toxic.after()
         if toxic.latency_s:
             time.sleep(toxic.latency_s)
-        self._answer(*answer, toxic.cut_after_bytes)
+        self._pass_back(*answer, toxic.cut_after_bytes)
 
-    def _body(self) -> bytes:
+    def body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            return super().body()
         del self.headers["Transfer-Encoding"]
         parts = []
         while size := int(self.rfile.readline().split(b";")[0], 16):
@@ -170,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
         return b"".join(parts)
 
-    def _answer(
+    def _pass_back(
         self, status: int, headers: list[tuple[str, str]], body: bytes, cut: int | None
     ) -> None:
         self.send_response_only(status)
@@ -182,13 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", length if is_head and length else str(len(body)))
         self.end_headers()
         sent = body if cut is None else body[:cut]
-        self.proxy.sent_bytes += len(sent)
+        self.server.sent_bytes += len(sent)
         self.wfile.write(sent)
         self.wfile.flush()
         if cut is not None:
             self.close_connection = True
-
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = _pass_on  # noqa: N815
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""

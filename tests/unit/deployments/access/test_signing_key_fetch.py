@@ -1,9 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -11,45 +9,31 @@ from backends.api.errors import InvalidArgumentError, UnavailableError
 from deployments.access.policy import Issuer
 from deployments.access.signing_key_fetch import fetch_signing_keys
 from tests.support.access import TokenIssuer
+from tests.support.loopback_server import LoopbackServer, QuietHandler
 
 SIGNER = TokenIssuer()
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(LoopbackServer):
     """Answers with what is in `pages`: status and body by path."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.pages: dict[str, tuple[int, bytes]] = {}
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: _Server
 
-    def do_GET(self) -> None:
+    def respond(self) -> None:
         status, body = self.server.pages.get(self.path, (404, b""))
-        self.send_response(status)
-        if status == 302:
-            self.send_header("Location", "/keys")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_request(self, code: object = "-", size: object = "-") -> None:
-        del code, size
+        self.answer(status, body, {"Location": "/keys"} if status == 302 else None)
 
 
 @pytest.fixture
 def server() -> Iterator[_Server]:
     with _Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_keys_are_fetched_from_a_url(server: _Server) -> None:

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import fsspec
@@ -16,6 +15,7 @@ from deployments.captures.records import CaptureRecord, from_line
 from deployments.captures.rules import CaptureLimits, Redaction
 from deployments.captures.stores import open_store
 from deployments.captures.writing import CaptureWriter
+from tests.support.loopback_server import LoopbackServer, QuietHandler
 
 LIMITS = CaptureLimits()
 
@@ -109,22 +109,13 @@ def test_objects_are_written_whole() -> None:
 def test_a_receiver_of_cloud_events_gets_both_halves() -> None:
     posted: list[tuple[dict[str, str], dict[str, object]]] = []
 
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            posted.append((dict(self.headers), body))
-            self.send_response(200)
-            self.end_headers()
+    class Receiver(QuietHandler):
+        def respond(self) -> None:
+            posted.append((dict(self.headers), json.loads(self.body())))
+            self.answer(200)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Receiver) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        open_store(f"http://127.0.0.1:{server.server_port}/", LIMITS, "p").write(_record())
-        server.shutdown()
-        thread.join()
+    with LoopbackServer(Receiver) as server:
+        open_store(f"{server.url}/", LIMITS, "p").write(_record())
     kinds = [headers["Ce-Type"].rpartition(".")[2] for headers, _ in posted]
     assert kinds == ["request", "response"]
     asked = posted[0][1]["inputs"]

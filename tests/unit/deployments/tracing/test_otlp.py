@@ -7,11 +7,11 @@ from deployments.tracing.otlp import OtlpWriter
 from deployments.tracing.record import TracedModel
 from deployments.tracing.sampling import Sampler
 from deployments.tracing.tracer import Trace
-from tests.support.otlp_receiver import otlp_receiver
+from tests.support.otlp_receiver import OtlpReceiver
 
 
 async def test_what_waits_is_exported_when_the_writer_is_closed() -> None:
-    with otlp_receiver() as receiver:
+    with OtlpReceiver() as receiver:
         url = f"http://127.0.0.1:{receiver.server_port}/v1/traces"
         writer = OtlpWriter([("url", url), ("bsp_schedule_delay", "3600000")])
         sampler = Sampler(TraceSettings(("TIMESTAMPS",), rate=1))

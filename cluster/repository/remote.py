@@ -7,8 +7,9 @@ its directory and files with the stamps in it, and listed again afterwards: what
 is read again, so that no two uploads are ever mixed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+from itertools import groupby
 from typing import Final
 
 from backends.api.errors import InternalError, TritonError
@@ -247,21 +248,12 @@ def _escapes(path: str, directory: str) -> bool:
 
 def _digests(files: Iterator[StoredFile]) -> Iterator[tuple[str, bytes]]:
     """Digest the files of each directory at the top, one after the other."""
-    name, hashed = "", blake2b(digest_size=16)
-    for file in files:
-        top, slash, _ = file.path.partition("/")
-        if not slash:
-            continue
-        if top != name:
-            if name:
-                yield name, hashed.digest()
-            name, hashed = top, blake2b(digest_size=16)
-        hashed.update(_line(file))
-    if name:
-        yield name, hashed.digest()
+    below = (file for file in files if "/" in file.path)
+    for name, own in groupby(below, lambda file: file.path.partition("/")[0]):
+        yield name, _digest(own)
 
 
-def _digest(files: list[StoredFile]) -> bytes:
+def _digest(files: Iterable[StoredFile]) -> bytes:
     hashed = blake2b(digest_size=16)
     for file in files:
         hashed.update(_line(file))

@@ -25,7 +25,7 @@ from cluster.repository.manifest import (
     parse_manifest,
 )
 from cluster.repository.stores.contracts import Store
-from cluster.repository.stores.digests import digest_of as stored_digest_of
+from cluster.repository.stores.source import digest_of as stored_digest_of
 from deployments.model_files.contracts import AgentCall, FileChangedError, ModelFile, ModelFiles
 
 # They look at files, and change none.

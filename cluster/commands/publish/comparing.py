@@ -10,7 +10,7 @@ from backends.config.pbtxt import edit, to_pbtxt
 from cluster.commands.publish.stored_models import StoredModel, config_of, manifest_of
 from cluster.repository.manifest import OWN_FILES
 from cluster.repository.stores.contracts import Store
-from cluster.repository.stores.digests import digest_of
+from cluster.repository.stores.source import digest_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final
 
 from backends.api.errors import AlreadyExistsError, UnavailableError
 from cluster.commands.publish.stored_models import StoredModel
@@ -14,9 +13,8 @@ from cluster.repository.filesystem import reason_of
 from cluster.repository.manifest import read_manifest, verify_manifest
 from cluster.repository.repository import INCOMPLETE_FILE
 from cluster.repository.stores.contracts import Store, StoredFile
+from cluster.repository.stores.source import parts_of
 from deployments.model_files.contracts import FileChangedError
-
-_PART_BYTES: Final = 8 << 20
 
 
 def pull_model(store: Store, model: StoredModel, versions: Collection[int], to: Path) -> Path:
@@ -65,9 +63,7 @@ def pull_model(store: Store, model: StoredModel, versions: Collection[int], to: 
 def _copy(store: Store, file: StoredFile, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("xb") as made:
-        for offset in range(0, file.size_bytes, _PART_BYTES):
-            length = min(_PART_BYTES, file.size_bytes - offset)
-            made.write(store.read(file.path, offset, length, file.stamp))
+        made.writelines(parts_of(store, file))
 
 
 def _verify(directory: Path, model: str, version: int) -> None:

@@ -24,7 +24,7 @@ from cluster.repository.manifest import (
 )
 from cluster.repository.repository import INCOMPLETE_FILE
 from cluster.repository.stores.contracts import Store, StoredFile
-from cluster.repository.stores.digests import digest_of
+from cluster.repository.stores.source import digest_of
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

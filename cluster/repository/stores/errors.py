@@ -126,6 +126,16 @@ class TruncatedError(OSError):
     """A body ended before its time."""
 
 
+def require_length(come_bytes: int, expected_bytes: int) -> None:
+    """Refuse a body that has not the length it must have.
+
+    Raises:
+        TruncatedError: It has another.
+    """
+    if come_bytes != expected_bytes:
+        raise TruncatedError(f"{come_bytes} of {expected_bytes} bytes came")
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A request that failed.

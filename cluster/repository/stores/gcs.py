@@ -23,7 +23,7 @@ from fsspec.asyn import sync
 
 from cluster.repository.stores.contracts import StoredFile
 from cluster.repository.stores.credentials import Credential
-from cluster.repository.stores.errors import StatusError, TruncatedError, missing_library
+from cluster.repository.stores.errors import StatusError, missing_library, require_length
 from cluster.repository.stores.fsspec_store import ObjectClient, Page
 from cluster.repository.stores.location import Location
 
@@ -166,7 +166,7 @@ class _GcsClient:
                 raise StatusError(answer.status, detail, answer.headers.get("Retry-After", ""))
             length = answer.headers.get("Content-Length")
             if length is not None and "Content-Encoding" not in answer.headers:
-                _check_length(said, int(length))
+                require_length(len(said), int(length))
             return answer.headers, said
 
 
@@ -179,11 +179,6 @@ def _multipart(key: str, content: bytes) -> bytes:
         for kind, part in zip(types, (about, content), strict=True)
     )
     return b"".join(parts) + border + b"--\r\n"
-
-
-def _check_length(content: bytes, length_bytes: int) -> None:
-    if len(content) != length_bytes:
-        raise TruncatedError(f"{len(content)} of {length_bytes} bytes came")
 
 
 async def _chunks(path: Path) -> AsyncIterator[bytes]:

@@ -18,7 +18,7 @@ import aiohttp
 from fsspec.asyn import get_loop, sync
 from yarl import URL
 
-from cluster.repository.stores.errors import StatusError, TruncatedError
+from cluster.repository.stores.errors import StatusError, require_length
 
 PARTIAL: Final = 206
 _SUCCESS: Final = range(200, 300)
@@ -144,16 +144,6 @@ class HttpSession:
 
 def _close_later(session: aiohttp.ClientSession) -> None:
     asyncio.run_coroutine_threadsafe(session.close(), get_loop())
-
-
-def require_length(come_bytes: int, expected_bytes: int) -> None:
-    """Refuse a body that has not the length it must have.
-
-    Raises:
-        TruncatedError: It has another.
-    """
-    if come_bytes != expected_bytes:
-        raise TruncatedError(f"{come_bytes} of {expected_bytes} bytes came")
 
 
 def part_of(answer: Answer, begin: int, end: int) -> bytes:

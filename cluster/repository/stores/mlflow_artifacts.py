@@ -20,8 +20,8 @@ from weakref import finalize
 
 from backends.api.errors import InternalError
 from cluster.repository.stores.contracts import Store, StoredFile
-from cluster.repository.stores.errors import StatusError, TruncatedError
-from cluster.repository.stores.http_session import HttpSession, part_of, require_length
+from cluster.repository.stores.errors import StatusError, TruncatedError, require_length
+from cluster.repository.stores.http_session import HttpSession, part_of
 from deployments.model_files.contracts import FileChangedError
 
 API: Final = "/api/2.0/mlflow-artifacts/artifacts"

@@ -19,7 +19,7 @@ from fsspec.asyn import sync
 
 from cluster.repository.stores.contracts import StoredFile
 from cluster.repository.stores.credentials import Credential
-from cluster.repository.stores.errors import TruncatedError, missing_library
+from cluster.repository.stores.errors import TruncatedError, missing_library, require_length
 from cluster.repository.stores.fsspec_store import ObjectClient, Page
 from cluster.repository.stores.listings import read_s3
 from cluster.repository.stores.location import Location
@@ -136,8 +136,7 @@ class _S3Client:
         answer = await self._s3.get_object(Bucket=self._bucket, Key=key, **given)
         async with answer["Body"] as body:
             content: bytes = await body.read()
-        if len(content) != answer["ContentLength"]:
-            raise TruncatedError(f"{len(content)} of {answer['ContentLength']} bytes came")
+        require_length(len(content), answer["ContentLength"])
         return content
 
     def stream(

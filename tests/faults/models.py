@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.support.model_folders import write_folder
+
 BUSY: Final = "busy"
 OTHER: Final = "other"
 # Its presence in a model's directory ends the execution thread of one instance.
@@ -142,11 +144,8 @@ SINGLE: Final = Shape(instances=1)
 
 def write_model(repository: Path, name: str, shape: Shape = SINGLE) -> None:
     """Write a Python model that adds."""
-    version = repository / name / "1"
-    version.mkdir(parents=True)
-    (version / "model.py").write_text(_SOURCE)
     sizes = [shape.max_batch_size // 2, shape.max_batch_size]
-    (repository / name / "config.pbtxt").write_text(
+    config = (
         f'backend: "python" max_batch_size: {shape.max_batch_size}\n{_CONFIG}'
         f"dynamic_batching {{ preferred_batch_size: {sizes}\n"
         f"  max_queue_delay_microseconds: {shape.max_queue_delay_us} }}\n"
@@ -154,22 +153,18 @@ def write_model(repository: Path, name: str, shape: Shape = SINGLE) -> None:
         'parameters { key: "execution_s" '
         f'value {{ string_value: "{shape.execution_s}" }} }}\n'
     )
+    write_folder(repository, name, config, _SOURCE)
 
 
 def write_sequence_model(repository: Path, name: str, shape: Shape) -> None:
     """Write a Python model that counts the requests of each sequence."""
-    version = repository / name / "1"
-    version.mkdir(parents=True)
-    (version / "model.py").write_text(_SEQUENCE_SOURCE)
-    (repository / name / "config.pbtxt").write_text(
-        f"{_SEQUENCE_CONFIG}instance_group {{ kind: KIND_CPU count: {shape.instances} }}\n"
-    )
+    group = f"instance_group {{ kind: KIND_CPU count: {shape.instances} }}\n"
+    write_folder(repository, name, _SEQUENCE_CONFIG + group, _SEQUENCE_SOURCE)
 
 
 def write_ensemble(repository: Path, name: str) -> None:
     """Write an ensemble of the busy model alone: a model without a process."""
-    (repository / name / "1").mkdir(parents=True)
-    (repository / name / "config.pbtxt").write_text(_ENSEMBLE)
+    write_folder(repository, name, _ENSEMBLE)
 
 
 def config_of_round(number: int, shape: Shape) -> dict[str, object]:

@@ -23,6 +23,7 @@ from tests.support.last_users import (
     pytest_fixture_setup,
     pytest_runtest_setup,
 )
+from tests.support.model_folders import write_folder
 from tests.support.otlp_receiver import OtlpReceiver
 from tests.support.own_agent import install_own_agent
 from tests.support.redis_server import redis_server
@@ -307,11 +308,8 @@ dynamic_batching { }
 
 
 def write_add_sub(repository: Path, name: str, *, instances: int = 1, code: str = ADD_SUB) -> None:
-    version = repository / name / "1"
-    version.mkdir(parents=True)
-    (version / "model.py").write_text(code)
     group = f"instance_group [ {{ kind: KIND_CPU count: {instances} }} ]\n"
-    (repository / name / "config.pbtxt").write_text(ADD_SUB_CONFIG + group)
+    write_folder(repository, name, ADD_SUB_CONFIG + group, code)
 
 
 COUNTING = """
@@ -343,8 +341,4 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 
 def write_counting(repository: Path, name: str) -> None:
     """Write a model of three versions that tells its process and how often that was asked."""
-    for version in "123":
-        directory = repository / name / version
-        directory.mkdir(parents=True)
-        (directory / "model.py").write_text(COUNTING)
-    (repository / name / "config.pbtxt").write_text(COUNTING_CONFIG)
+    write_folder(repository, name, COUNTING_CONFIG, COUNTING, (1, 2, 3))

@@ -5,6 +5,7 @@
 from pathlib import Path
 
 from tests.integration.conftest import write_add_sub
+from tests.support.model_folders import write_folder
 
 WORDS = """
 import numpy as np
@@ -74,12 +75,12 @@ instance_group [ { kind: KIND_CPU } ]
 
 def write_words(repository: Path) -> None:
     """Write the decoupled model ``words``: one response for each word of ``text_input``."""
-    _write(repository, "words", WORDS, WORDS_CONFIG)
+    write_folder(repository, "words", WORDS_CONFIG, WORDS)
 
 
 def write_patient(repository: Path) -> None:
     """Write ``patient``, which works until its request is cancelled if WAIT is 1."""
-    _write(repository, "patient", PATIENT, PATIENT_CONFIG)
+    write_folder(repository, "patient", PATIENT_CONFIG, PATIENT)
 
 
 def write_interop_models(repository: Path) -> None:
@@ -87,11 +88,4 @@ def write_interop_models(repository: Path) -> None:
     write_add_sub(repository, "add_sub")
     write_words(repository)
     write_patient(repository)
-    _write(repository, "identity", IDENTITY, IDENTITY_CONFIG)
-
-
-def _write(repository: Path, name: str, code: str, config: str) -> None:
-    version = repository / name / "1"
-    version.mkdir(parents=True)
-    (version / "model.py").write_text(code)
-    (repository / name / "config.pbtxt").write_text(config)
+    write_folder(repository, "identity", IDENTITY_CONFIG, IDENTITY)

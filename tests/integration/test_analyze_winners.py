@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http
 
+from tests.support.model_folders import write_folder
 from tests.support.server import ROOT, RunningServer
 from tests.support.shared_server import brought
 
@@ -183,10 +184,7 @@ def analysed(
 ) -> Iterator[Analysed]:
     repository = tmp_path_factory.mktemp("models")
     for name, (code, config) in MODELS.items():
-        (repository / name / "1").mkdir(parents=True)
-        (repository / name / "config.pbtxt").write_text(config)
-        if code:
-            (repository / name / "1" / "model.py").write_text(code)
+        write_folder(repository, name, config, code)
     with brought(namespaced, repository, ("slow",)):
         before = served_by(triton_http.InferenceServerClient(namespaced.http))
         found = Analysed(namespaced, repository, tmp_path_factory.mktemp("analysed"), before)

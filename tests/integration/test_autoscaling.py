@@ -16,6 +16,7 @@ import tritonclient.grpc as triton_grpc
 
 from tests.faults.scene import CONTROLLER
 from tests.support.expendable_server import ExpendableServer
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 
 SLEEPER = """
@@ -55,9 +56,7 @@ def models(
     expendable_server: ExpendableServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
     repository: Path = tmp_path_factory.mktemp("autoscaling")
-    (repository / "sleeper" / "1").mkdir(parents=True)
-    (repository / "sleeper" / "1" / "model.py").write_text(SLEEPER)
-    (repository / "sleeper" / "config.pbtxt").write_text(CONFIG)
+    write_folder(repository, "sleeper", CONFIG, SLEEPER)
     with expendable_server.bringing(repository):
         yield
 

@@ -14,6 +14,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
 
@@ -133,16 +134,14 @@ ensemble_scheduling { step [
 
 
 def _model(root: Path, name: str, code: str, config: str = "", count: int = 1) -> None:
-    (root / name / "1").mkdir(parents=True)
     if code:
-        (root / name / "1" / "model.py").write_text(code)
         config = config or (
             'backend: "python" max_batch_size: 8 '
             'input { name: "X" data_type: TYPE_INT32 dims: [ 1 ] } '
             'output { name: "Y" data_type: TYPE_INT32 dims: [ 1 ] } '
         )
         config += f" instance_group [ {{ kind: KIND_CPU count: {count} }} ]"
-    (root / name / "config.pbtxt").write_text(f'name: "{name}" {config}')
+    write_folder(root, name, f'name: "{name}" {config}', code)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ from cluster.controller.ownership import Owner
 from cluster.options.parsing import parse_options
 from cluster.server.start_controller import get_or_create_controller
 from deployments.instance.spec import NAMESPACE
+from tests.support.model_folders import write_folder
 from tests.support.server import ROOT
 
 STAND_IN = """
@@ -64,9 +65,7 @@ MIG = 'parameters { key: "ray_resources" value { string_value: "{\\"mig_1g.10gb\
 
 
 def write_model(repository: Path, name: str, group: str) -> None:
-    (repository / name / "1").mkdir(parents=True)
-    (repository / name / "1/model.py").write_text(MODEL)
-    (repository / name / "config.pbtxt").write_text(CONFIG + group)
+    write_folder(repository, name, CONFIG + group, MODEL)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import pytest
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
 from tests.support.wheels import make_wheel
@@ -43,11 +44,8 @@ class TritonPythonModel:
 
 
 def _write(root: Path, name: str, imports: str, says: str, config: str = "") -> Path:
-    version = root / name / "1"
-    version.mkdir(parents=True)
-    (version / "model.py").write_text(MODEL.format(imports=imports, says=says))
-    (root / name / "config.pbtxt").write_text(CONFIG.format(name=name) + config)
-    return version
+    code = MODEL.format(imports=imports, says=says)
+    return write_folder(root, name, CONFIG.format(name=name) + config, code) / "1"
 
 
 def _parameter(key: str, value: str) -> str:
@@ -88,9 +86,7 @@ def _write_python_based(root: Path, backends: Path, name: str, environment: str 
         (folder / "model.py").write_text(source)
         (folder / "beside_zq.py").write_text("NAME = 'beside'")
         _pack(folder / "pb_exec_env_model.py.tar.gz", {f"{PACKAGES}/packed_zq.py": "VALUE = 7"})
-    (root / name / "1").mkdir(parents=True)
-    config = CONFIG.format(name=name).replace('"python"', '"say"') + environment
-    (root / name / "config.pbtxt").write_text(config)
+    write_folder(root, name, CONFIG.format(name=name).replace('"python"', '"say"') + environment)
 
 
 def _write_requiring(root: Path) -> None:
@@ -133,10 +129,9 @@ def root(backends: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write_python_based(root, backends, "based")
     own = _parameter("EXECUTION_ENV_PATH", str(root / "packed/env.tar.gz"))
     _write_python_based(root, backends, "based_own", own)
-    (root / "native/1").mkdir(parents=True)
     old = _parameter("EXECUTION_ENV_PATH", str(root / "old/env.tar.gz"))
     config = CONFIG.format(name="native").replace('"python"', '"identity"')
-    (root / "native/config.pbtxt").write_text(config.replace("output {", INPUT) + old)
+    write_folder(root, "native", config.replace("output {", INPUT) + old)
     return root
 
 

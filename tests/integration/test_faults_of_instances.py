@@ -11,6 +11,7 @@ import pytest
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 
 # Breaks a part of the server in the process it runs in, or hangs.
@@ -49,10 +50,7 @@ BREAKS, HANGS = 1, 2
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     models = tmp_path_factory.mktemp("frail")
-    version = models / "frail" / "1"
-    version.mkdir(parents=True)
-    (version / "model.py").write_text(MODEL)
-    (models / "frail" / "config.pbtxt").write_text(CONFIG)
+    write_folder(models, "frail", CONFIG, MODEL)
     server = RunningServer(Path(models), "--exit-timeout-secs=2")
     yield server
     assert server.terminate() == 0

@@ -27,6 +27,7 @@ from tritonclient.utils import InferenceServerException
 from deployments.instance.spec import NAMESPACE
 from tests.integration.conftest import client_of
 from tests.support.c_backends import compile_libraries
+from tests.support.model_folders import write_folder
 from tests.support.server import ROOT, RunningServer
 from tests.support.shared_server import brought
 
@@ -114,8 +115,7 @@ def _write_repository(repository: Path) -> None:
                 'parameters { key: "EXECUTION_ENV_PATH" value { string_value:'
                 ' "$$TRITON_MODEL_DIRECTORY/environment" } }\n'
             )
-    (repository / "crashing/1").mkdir(parents=True)
-    (repository / "crashing/config.pbtxt").write_text(CRASHING + GROUP.format(count=2))
+    write_folder(repository, "crashing", CRASHING + GROUP.format(count=2))
 
 
 def _made(names: Any = FILES) -> list[str]:

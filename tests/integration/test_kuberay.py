@@ -22,6 +22,7 @@ from tests.faults.models import BUSY, Shape, write_model
 from tests.support.busy_clients import BusyClients, failures
 from tests.support.gates import takes_minutes
 from tests.support.kuberay import GRACE_S, PROBE, RayCluster
+from tests.support.model_folders import write_folder
 from tests.support.pods import Pod, PodNetwork, missing_for_pods
 from tests.support.readiness_proxy import Endpoints, ReadinessProxy, is_healthy
 
@@ -73,13 +74,6 @@ def wait_for(holds: Callable[[], bool], meanwhile: Callable[[], None] = lambda: 
         assert time.monotonic() < until_s, "it never came to hold"
         meanwhile()
         time.sleep(_POLL_S)
-
-
-def write_gated_model(repository: Path) -> None:
-    version = repository / GATED / "1"
-    version.mkdir(parents=True)
-    (version / "model.py").write_text(_GATED_SOURCE)
-    (repository / GATED / "config.pbtxt").write_text(_GATED_CONFIG)
 
 
 def health(pod: Pod) -> str:
@@ -177,7 +171,7 @@ def arguments_of(cluster: RayCluster) -> dict[str, Any]:
 def test_application_is_running_and_pods_are_ready_only_when_the_models_are_loaded(
     network: PodNetwork,
 ) -> None:
-    write_gated_model(network.models)
+    write_folder(network.models, GATED, _GATED_CONFIG, _GATED_SOURCE)
     cluster = RayCluster(network, "a")
     # Models that find no room were attempted, too, and what has been attempted is "success".
     worker = add_worker(cluster)

@@ -23,6 +23,7 @@ from tritonclient.utils import InferenceServerException
 from tests.integration.conftest import write_add_sub
 from tests.integration.test_cluster import INGRESS, STORE_BYTES, join, started_cluster, workers
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 
 VALUE = np.arange(150_528, dtype=np.float32)
@@ -74,10 +75,9 @@ PATIENCE_S = 120.0
 
 
 def write_models(repository: Path) -> None:
-    for name, config in (("echo", ECHO), ("batches", ECHO_OF_BATCHES), ("sums", SUMS_CONFIG)):
-        (repository / name / "1").mkdir(parents=True)
-        (repository / name / "config.pbtxt").write_text(config)
-    (repository / "sums/1/model.py").write_text(SUMS)
+    write_folder(repository, "echo", ECHO)
+    write_folder(repository, "batches", ECHO_OF_BATCHES)
+    write_folder(repository, "sums", SUMS_CONFIG, SUMS)
     write_add_sub(repository, "add_sub", instances=2)
     with (repository / "add_sub/config.pbtxt").open("a") as config:
         config.write(SEATED)

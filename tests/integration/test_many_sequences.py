@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.gates import amount
+from tests.support.model_folders import write_folder
 from tests.support.sequence_load import CONFIG, MODEL, SequenceLoad, connected
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
@@ -32,9 +33,7 @@ def server(
 ) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("many_sequences")
     for name, fields in STRATEGIES.items():
-        (repository / name / "1").mkdir(parents=True)
-        (repository / name / "1" / "model.py").write_text(MODEL)
-        (repository / name / "config.pbtxt").write_text(CONFIG % fields)
+        write_folder(repository, name, CONFIG % fields, MODEL)
     with brought(surface, repository) as running:
         yield running
 

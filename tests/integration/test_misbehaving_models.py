@@ -21,6 +21,7 @@ from tritonclient.utils import InferenceServerException
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import add_sub_inputs, check_add_sub
 from tests.support.expendable_server import ExpendableServer
+from tests.support.model_folders import write_folder
 from tests.support.obedient_models import CONFIG, MODELS, OBEDIENT
 from tests.support.server import RunningServer
 
@@ -39,11 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where models find and leave files; the repository lies in it."""
     folder = tmp_path_factory.mktemp("misbehaving")
     for name in (*MODELS, *DYING.values()):
-        version = folder / "models" / name / "1"
-        version.mkdir(parents=True)
-        (version / "model.py").write_text(OBEDIENT)
         decoupled = "model_transaction_policy { decoupled: true }" if name == "streams" else ""
-        (version.parent / "config.pbtxt").write_text(CONFIG.format(name=name) + decoupled)
+        write_folder(folder / "models", name, CONFIG.format(name=name) + decoupled, OBEDIENT)
     write_add_sub(folder / "models", "healthy")
     return folder
 

@@ -20,6 +20,7 @@ from tests.faults.models import BUSY, Shape, config_of_round, write_model
 from tests.integration import test_autoscaling as autoscaling
 from tests.support.busy_clients import LOST, BusyClients, failures
 from tests.support.gates import takes_minutes
+from tests.support.model_folders import write_folder
 from tests.support.ray_nodes import RayNode, RayNodes, until
 from tests.support.server import RunningServer
 
@@ -100,15 +101,11 @@ def write_scaled(repository: Path) -> None:
         "ray_resources": '{\\"seat\\": 1}',
     }
     head, _, _ = autoscaling.CONFIG.partition("parameters")
-    (repository / "sleeper/1").mkdir(parents=True)
-    (repository / "sleeper/1/model.py").write_text(autoscaling.SLEEPER)
-    (repository / "sleeper/config.pbtxt").write_text(
-        head
-        + "".join(
-            f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
-            for key, value in rows.items()
-        )
+    config = head + "".join(
+        f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
+        for key, value in rows.items()
     )
+    write_folder(repository, "sleeper", config, autoscaling.SLEEPER)
 
 
 @contextmanager

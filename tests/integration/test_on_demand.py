@@ -11,7 +11,6 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -22,6 +21,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from tests.support.gates import amount
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 
 CAP = 5
@@ -71,9 +71,9 @@ pytestmark = pytest.mark.timeout(600)
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("on_demand")
     for name in MODELS:
-        write(repository, name, CONFIG.format(count=2 if name == "m01" else 1))
-    write(repository, "chain", CHAIN)
-    write(repository, "caller", CONFIG.format(count=1).replace("identity", "python"))
+        write_folder(repository, name, CONFIG.format(count=2 if name == "m01" else 1))
+    write_folder(repository, "chain", CHAIN)
+    write_folder(repository, "caller", CONFIG.format(count=1).replace("identity", "python"))
     (repository / "caller" / "1" / "model.py").write_text(CALLER)
     running = RunningServer(
         repository,
@@ -83,11 +83,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     )
     yield running
     assert running.terminate() == 0
-
-
-def write(repository: Path, name: str, config: str) -> None:
-    (repository / name / "1").mkdir(parents=True)
-    (repository / name / "config.pbtxt").write_text(config)
 
 
 def get(server: RunningServer, path: str, body: Any = None) -> Any:

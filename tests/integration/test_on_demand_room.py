@@ -14,6 +14,7 @@ import pytest
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 
 WAIT_S = 5
@@ -48,9 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         ("slow", CONFIG.format(backend="python")),
         ("pinned", CONFIG.format(backend="identity") + PINNED),
     ):
-        (repository / name / "1").mkdir(parents=True)
-        (repository / name / "config.pbtxt").write_text(text)
-    (repository / "slow" / "1" / "model.py").write_text(SLEEPER)
+        write_folder(repository, name, text, SLEEPER if name == "slow" else "")
     running = RunningServer(
         repository,
         "--model-control-mode=ondemand",

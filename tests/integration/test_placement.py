@@ -22,6 +22,7 @@ from cluster.controller.ownership import Owner
 from cluster.options.parsing import parse_options
 from cluster.server.start_controller import get_or_create_controller
 from deployments.instance.spec import NAMESPACE
+from tests.support.model_folders import write_folder
 from tests.support.server import ROOT
 
 CONFIG = """
@@ -69,13 +70,12 @@ def client(controller: Any) -> ControllerClient:
 
 
 def write_model(folder: Path, name: str, count: int = 1, **parameters: object) -> None:
-    (folder / name / "1").mkdir(parents=True)
     rows = "".join(
         f"parameters {{ key: {json.dumps(key)} value {{ string_value: {json.dumps(str(text))} }} }}"
         for key, text in parameters.items()
     )
     group = f"instance_group {{ kind: KIND_CPU count: {count} }}"
-    (folder / name / "config.pbtxt").write_text(f"{CONFIG}{group}{rows}")
+    write_folder(folder, name, f"{CONFIG}{group}{rows}")
 
 
 def labels_of_nodes() -> dict[str, dict[str, str]]:

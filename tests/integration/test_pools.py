@@ -23,6 +23,7 @@ from tests.faults.report import Rule, judge, table
 from tests.faults.scene import INGRESS, Options, Scene
 from tests.faults.table import FAULTS
 from tests.support.busy_clients import OK, BusyClients
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
 
@@ -58,9 +59,7 @@ pytestmark = pytest.mark.timeout(240)
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = tmp_path_factory.mktemp("pools")
     write_model(models, BUSY, SHAPE)
-    (models / "sleeper" / "1").mkdir(parents=True)
-    (models / "sleeper" / "1" / "model.py").write_text(SLEEPER)
-    (models / "sleeper" / "config.pbtxt").write_text(SLEEPER_CONFIG)
+    write_folder(models, "sleeper", SLEEPER_CONFIG, SLEEPER)
     return models
 
 

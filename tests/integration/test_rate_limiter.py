@@ -12,6 +12,7 @@ import pytest
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
 
@@ -94,9 +95,7 @@ ONE = 'resources [ { name: "R" count: 1 } ]'
 
 
 def write(repository: Path, name: str, code: str, limits: str = ONE) -> None:
-    (repository / name / "1").mkdir(parents=True)
-    (repository / name / "1" / "model.py").write_text(code)
-    (repository / name / "config.pbtxt").write_text(CONFIG % limits)
+    write_folder(repository, name, CONFIG % limits, code)
 
 
 @pytest.fixture(scope="module")

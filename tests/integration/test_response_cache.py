@@ -13,6 +13,7 @@ import redis
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
+from tests.support.model_folders import write_folder
 from tests.support.ray_nodes import until
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
@@ -60,12 +61,8 @@ ensemble_scheduling { step [ { model_name: "%s" model_version: -1
 
 
 def _model(repository: Path, name: str, config: str, code: str = "") -> None:
-    version = repository / name / "1"
-    version.mkdir(parents=True)
-    if code:
-        (version / "model.py").write_text(code)
-        config += ' backend: "python"'
-    (repository / name / "config.pbtxt").write_text(TENSORS + config)
+    backend = ' backend: "python"' if code else ""
+    write_folder(repository, name, TENSORS + config + backend, code)
 
 
 def _write(repository: Path) -> Path:

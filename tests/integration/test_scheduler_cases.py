@@ -19,6 +19,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from tritonclient.utils import InferenceServerException
 
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
 
@@ -117,13 +118,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where models and tests leave files for each other; the repository lies in it."""
     folder = tmp_path_factory.mktemp("cases")
     for name, (size, config, code) in MODELS.items():
-        version = folder / "models" / name / "1"
-        version.mkdir(parents=True)
         text = TENSORS % size + config
         if code:
-            (version / "model.py").write_text(HEAD + code)
             text += ' backend: "python" instance_group [ { kind: KIND_CPU } ]'
-        (version.parent / "config.pbtxt").write_text(text)
+        write_folder(folder / "models", name, text, code and HEAD + code)
     return folder
 
 

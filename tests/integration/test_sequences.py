@@ -14,6 +14,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
 
@@ -159,9 +160,7 @@ def server(
 
 
 def write(repository: Path, name: str, config: str, source: str) -> None:
-    (repository / name / "1").mkdir(parents=True)
-    (repository / name / "config.pbtxt").write_text(config)
-    (repository / name / "1" / "model.py").write_text(HEAD + source)
+    write_folder(repository, name, config, HEAD + source)
 
 
 def one_input(module, number: int) -> list:

@@ -14,6 +14,7 @@ import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
 from deployments.access.keys import hash_made, make_key
+from tests.support.model_folders import write_folder
 from tests.support.policed_server import PolicedServer
 from tests.support.rollout_models import RolloutClient, write_rollout_models
 from tests.support.unix_sockets import connection_to
@@ -88,8 +89,8 @@ class Tenants:
             "public": [],
             "tenants": TENANTS,
         }
-        _write(models, "slow", 0.01)
-        _write(models, "slower", 0.05)
+        write_folder(models, "slow", CONFIG, CODE.format(seconds=0.01))
+        write_folder(models, "slower", CONFIG, CODE.format(seconds=0.05))
         write_rollout_models(models, versions=(1, 2), names=("voter", "pair"))
 
     def ask(self, tenant: str, model: str) -> tuple[int, dict[str, str], str]:
@@ -111,13 +112,6 @@ class Tenants:
         text = connection.getresponse().read().decode()
         connection.close()
         return text
-
-
-def _write(repository: Path, name: str, seconds: float) -> None:
-    folder = repository / name / "1"
-    folder.mkdir(parents=True)
-    (folder / "model.py").write_text(CODE.format(seconds=seconds))
-    (folder.parent / "config.pbtxt").write_text(CONFIG)
 
 
 @pytest.fixture(scope="module")

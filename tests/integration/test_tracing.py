@@ -17,6 +17,7 @@ import tritonclient.http as triton_http
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.conftest import write_add_sub
+from tests.support.model_folders import write_folder
 from tests.support.otlp_receiver import OtlpReceiver
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
@@ -109,14 +110,6 @@ COMPUTED = [
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-def write_model(repository: Path, name: str, config: str, code: str = "") -> None:
-    version = repository / name / "1"
-    version.mkdir(parents=True)
-    if code:
-        (version / "model.py").write_text(code)
-    (repository / name / "config.pbtxt").write_text(config)
-
-
 def add_sub(client: Any, module: Any, model: str = "add_sub", **options: Any) -> None:
     inputs = []
     for name in ("INPUT0", "INPUT1"):
@@ -135,8 +128,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def traced(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("traced")
     write_add_sub(repository, "add_sub")
-    write_model(repository, "twice", TWICE_CONFIG)
-    write_model(repository, "asks", ASKS_CONFIG, ASKS)
+    write_folder(repository, "twice", TWICE_CONFIG)
+    write_folder(repository, "asks", ASKS_CONFIG, ASKS)
     (folder / "t.json").write_text("what an earlier server left")
     running = RunningServer(
         repository,
@@ -252,7 +245,7 @@ def talking(
     server: RunningServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("talking")
-    write_model(repository, "talk", TALK_CONFIG, TALK)
+    write_folder(repository, "talk", TALK_CONFIG, TALK)
     with brought(server, repository) as running:
         yield running
 
@@ -341,7 +334,7 @@ def wait_for(condition: Any) -> None:
 def test_spans_reach_an_otlp_receiver_and_join_their_callers(
     server: RunningServer, spans: OtlpReceiver, tmp_path: Path
 ) -> None:
-    write_model(tmp_path, "context", CONTEXT_CONFIG, CONTEXT)
+    write_folder(tmp_path, "context", CONTEXT_CONFIG, CONTEXT)
     with brought(server, tmp_path):
         contexts = ask_for_contexts(server)
     found = spans_of(spans, 6)

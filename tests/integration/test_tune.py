@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from manta_tools.tune import command
+from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
 
@@ -25,8 +26,7 @@ BODY = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [
 @pytest.fixture(scope="module")
 def server(surface, tmp_path_factory):
     repository = tmp_path_factory.mktemp("models")
-    (repository / "m" / "1").mkdir(parents=True)
-    (repository / "m" / "config.pbtxt").write_text(CONFIG)
+    write_folder(repository, "m", CONFIG)
     with brought(surface, repository) as running:
         yield running
 

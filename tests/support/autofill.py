@@ -20,6 +20,7 @@ from backends.config.pbtxt import parse_pbtxt, to_pbtxt
 from backends.config.validation.model import validate
 from backends.registry import backend_for
 from cluster.repository.repository import ModelRepository
+from tests.support.model_folders import write_folder
 
 ONE_GPU = (0,)
 
@@ -51,7 +52,7 @@ def refused_test(
     @pytest.mark.parametrize("row", rows, ids=lambda row: row[0])
     def test(tmp_path: Path, row: Row) -> None:
         case, config, says, *given = row
-        directory = model_dir(tmp_path, case, config)
+        directory = write_folder(tmp_path, case, config)
         make(directory, *given)
         said = refusal(directory, gpu_ids)
         assert is_said(said, says), said
@@ -73,7 +74,7 @@ def completed_test(
     @pytest.mark.parametrize("row", rows, ids=lambda row: row[0])
     def test(tmp_path: Path, row: Row) -> None:
         case, config, becomes, *given = row
-        directory = model_dir(tmp_path, case, config)
+        directory = write_folder(tmp_path, case, config)
         make(directory, *given)
         assert to_pbtxt(completed(directory)) == expected(of(case) + becomes)
 
@@ -92,15 +93,6 @@ def lacking(side: str, datatype: str, dims: str = "16") -> str:
         f'{side} {{ name: "{names[0]}" data_type: TYPE_{datatype} }} '
         f'{side} {{ name: "{names[1]}" dims: [ {dims} ] }} '
     )
-
-
-def model_dir(root: Path, name: str, config: str | None) -> Path:
-    """Make the directory of a model, with version 1; without a config.pbtxt when it is None."""
-    made = root / name
-    (made / "1").mkdir(parents=True)
-    if config is not None:
-        (made / "config.pbtxt").write_text(config)
-    return made
 
 
 def completed(directory: Path, gpu_ids: Sequence[int] = ONE_GPU, **fields: Any) -> ModelConfig:

@@ -4,6 +4,8 @@
 
 from pathlib import Path
 
+from tests.support.model_folders import write_folder
+
 DOUBLE = """
 import pathlib, time
 import numpy as np
@@ -122,23 +124,21 @@ DECOUPLED = "model_transaction_policy { decoupled: true }"
 
 
 def _write_model(root: Path, name: str, code: str, inputs: str = "X", rest: str = "") -> None:
-    (root / name / "1").mkdir(parents=True)
-    (root / name / "1" / "model.py").write_text(code)
     tensors = " ".join(
         f'input {{ name: "{each.rstrip("?")}" data_type: TYPE_INT32 dims: [ -1 ] '
         f"{'optional: true' if each.endswith('?') else ''} }}"
         for each in inputs.split()
     )
-    (root / name / "config.pbtxt").write_text(
+    config = (
         f'name: "{name}" backend: "python" max_batch_size: 8 {tensors} '
         f'output {{ name: "Y" data_type: TYPE_INT32 dims: [ -1 ] }} {rest} '
         "instance_group [ { kind: KIND_CPU count: 1 } ]"
     )
+    write_folder(root, name, config, code)
 
 
 def write_ensemble(root: Path, name: str, *steps: str, limit: int = 0) -> None:
     """Steps are ``model X=tensor ... -> tensor``; the input is X and the output Y."""
-    (root / name / "1").mkdir(parents=True)
     texts = []
     for step in steps:
         left, _, written = step.partition(" -> ")
@@ -150,12 +150,13 @@ def write_ensemble(root: Path, name: str, *steps: str, limit: int = 0) -> None:
             f'step {{ model_name: "{model}" model_version: -1 {maps} '
             f'output_map {{ key: "Y" value: "{written}" }} }}'
         )
-    (root / name / "config.pbtxt").write_text(
+    config = (
         f'name: "{name}" platform: "ensemble" max_batch_size: 8 '
         'input { name: "X" data_type: TYPE_INT32 dims: [ -1 ] } '
         'output { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] } '
         f"ensemble_scheduling {{ {' '.join(texts)} max_inflight_requests: {limit} }}"
     )
+    write_folder(root, name, config)
 
 
 def write_ensembles(root: Path) -> None:

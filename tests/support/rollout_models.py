@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.support.model_folders import write_folder
 from tests.support.unix_sockets import connection_to
 
 # A version with this file in its folder does not start.
@@ -118,14 +119,8 @@ def write_rollout_models(
         ("caller", CALLER_CONFIG, CALLER, [1]),
         ("pair", PAIR_CONFIG, "", [1]),
     ):
-        if name not in wanted:
-            continue
-        (folder / name).mkdir(parents=True)
-        (folder / name / "config.pbtxt").write_text(config)
-        for version in shown:
-            (folder / name / str(version)).mkdir()
-            if source:
-                (folder / name / str(version) / "model.py").write_text(source)
+        if name in wanted:
+            write_folder(folder, name, config, source, shown)
 
 
 class RolloutClient:

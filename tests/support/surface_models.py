@@ -7,6 +7,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from tests.support.model_folders import write_folder
+
 # By V2 datatype: the edges of its range, and for floats what JSON has no literals for.
 VALUES: dict[str, np.ndarray] = {
     "BOOL": np.array([True, False, True]),
@@ -132,8 +134,7 @@ def _write_ensemble(repository: Path) -> None:
         ("piece", f'backend: "identity"\n{_CPU}{tensors}'),
         ("pipeline", f'platform: "ensemble"\n{tensors}{steps}'),
     ):
-        (repository / name / "1").mkdir(parents=True)
-        (repository / name / "config.pbtxt").write_text(config)
+        write_folder(repository, name, config)
 
 
 def _every_datatype() -> str:
@@ -147,7 +148,4 @@ def _every_datatype() -> str:
 
 
 def _write(repository: Path, name: str, code: str, config: str) -> None:
-    version = repository / name / "1"
-    version.mkdir(parents=True)
-    (version / "model.py").write_text(_HEAD + code)
-    (repository / name / "config.pbtxt").write_text(f'backend: "python"\n{_CPU}{config}')
+    write_folder(repository, name, f'backend: "python"\n{_CPU}{config}', _HEAD + code)

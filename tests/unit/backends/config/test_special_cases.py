@@ -7,7 +7,8 @@ Triton: server/qa/L0_model_config special_cases
 
 import pytest
 
-from tests.support.autofill import model_dir, refusal
+from tests.support.autofill import refusal
+from tests.support.model_folders import write_folder
 
 TENSORS = (
     'max_batch_size: 2 input { name: "INPUT0" data_type: TYPE_FP32 dims: [ 16 ] } '
@@ -38,7 +39,7 @@ IDENTITY = 'backend: "identity" instance_group { kind: KIND_CPU } ' + TENSORS
     ],
 )
 def test_special_case_is_refused(tmp_path, case, config, says):
-    directory = model_dir(tmp_path, case, config)
+    directory = write_folder(tmp_path, case, config)
     (directory / "dummy_runtime").mkdir()
     (directory / "dummy_runtime/libtriton_identity.so").touch()
     assert says in refusal(directory)

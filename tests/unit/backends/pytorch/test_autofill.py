@@ -12,11 +12,11 @@ import pytest
 from tests.support.autofill import (
     completed,
     completed_test,
-    model_dir,
     refused_test,
     served,
     tensor,
 )
+from tests.support.model_folders import write_folder
 from tests.support.recording import execute, recorded
 
 torch = pytest.importorskip("torch")
@@ -96,7 +96,7 @@ class Sevens(Layers):
 )
 def test_runtime_in_python_finds_its_file(tmp_path, case, config, files, is_class):
     named = f'default_model_filename: "{config}" ' if config else ""
-    directory = model_dir(tmp_path, case, CLASS + named)
+    directory = write_folder(tmp_path, case, CLASS + named)
     if "class" in files:
         (directory / "1/model.py").write_text(SEVENS)
     if "weights" in files:

@@ -20,9 +20,9 @@ from tests.support.autofill import (
     completed,
     completed_test,
     expected,
-    model_dir,
     refused_test,
 )
+from tests.support.model_folders import write_folder
 from tests.support.saved_models import (
     Named,
     add_sub_graph,
@@ -164,7 +164,7 @@ test_config_is_completed = completed_test(add_sub, COMPLETED)
 
 
 def test_no_config_no_batch(tmp_path):
-    directory = model_dir(tmp_path, "volume", "instance_group { kind: KIND_CPU }")
+    directory = write_folder(tmp_path, "volume", "instance_group { kind: KIND_CPU }")
     save_add_sub(str(directory / "1/model.savedmodel"), (1, 16, 1))
     assert to_pbtxt(completed(directory)) == expected(
         of("volume", TWO_ON_CPU, "volume_0") + TENSORS.replace("[ 16 ]", "[ 1, 16, 1 ]")
@@ -182,7 +182,7 @@ RESHAPED = (
 
 @pytest.mark.parametrize("file", ["savedmodel", "graphdef"])
 def test_reshape_config_provided(tmp_path, file):
-    directory = model_dir(tmp_path, "reshaped", RESHAPED)
+    directory = write_folder(tmp_path, "reshaped", RESHAPED)
     shapes = ((-1,), (-1, 4, 1, 2))
     definition = graph(
         *(placeholder(f"x{place}", "INT32", dims) for place, dims in enumerate(shapes)),
@@ -208,7 +208,7 @@ def test_reshape_config_provided(tmp_path, file):
 
 
 def test_no_name_platform_of_a_graph_def(tmp_path):
-    directory = model_dir(tmp_path, "no_name_platform", FULL)
+    directory = write_folder(tmp_path, "no_name_platform", FULL)
     (directory / "1/model.graphdef").write_bytes(add_sub_graph((-1, 16)))
     wanted = of("no_name_platform", file="graphdef") + FULL
     assert to_pbtxt(completed(directory)) == expected(wanted)

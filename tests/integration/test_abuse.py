@@ -8,7 +8,6 @@ What each of them gets is also tested frame by frame in ``test_abuse.py`` and
 
 import select
 import socket
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,7 +23,7 @@ from deployments.http2 import frames
 from deployments.http2.limits import Http2Limits
 from tests.support import abuse
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 
 ROUNDS = 15
 PATIENCE_S = 90
@@ -70,14 +69,6 @@ def _check_served(server: RunningServer) -> None:
     with triton_grpc.InferenceServerClient(server.grpc) as client:
         inputs = add_sub_inputs(triton_grpc)
         check_add_sub(client.infer("add_sub", inputs, client_timeout=PATIENCE_S))
-
-
-def _eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait for what the server does on its own, such as the end of a timeout."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
 
 
 def _throw_all(server: RunningServer) -> None:
@@ -126,8 +117,8 @@ def test_thousands_of_hostile_connections_leak_nothing_and_disturb_nobody(
         outcomes = load.stop()
         assert set(outcomes) == {"ok"}, outcomes
     _check_served(server)
-    _eventually(lambda: ingress.num_fds() <= fds + 8, "connections are not closed")
-    _eventually(lambda: _held_bytes(server) == 0, "memory of closed connections is held")
+    until(lambda: ingress.num_fds() <= fds + 8, "connections are not closed")
+    until(lambda: _held_bytes(server) == 0, "memory of closed connections is held")
     _check_levels_off(ingress, lambda: _throw_all(server))
 
 
@@ -146,7 +137,7 @@ def test_peers_that_never_send_a_preface_are_closed(server: RunningServer) -> No
         peers = [stack.enter_context(abuse.connect(server.grpc)) for _ in range(50)]
         for number, peer in enumerate(peers):
             peer.sendall(frames.PREFACE[: number % 24])
-        _eventually(lambda: all(map(_is_closed, peers)), "peers that say nothing are kept")
+        until(lambda: all(map(_is_closed, peers)), "peers that say nothing are kept")
 
 
 @pytest.mark.parametrize("reads", [False, True], ids=["reads nothing", "opens no window"])
@@ -173,7 +164,7 @@ def test_a_peer_that_does_not_take_its_answers_is_held_in_bounds(
         # With the thousand requests that it may have open; two gibibytes if nothing held it.
         assert _rss_mib(ingress) <= before_mib + 1024
     _check_served(server)
-    _eventually(lambda: _held_bytes(server) == 0, "memory of a closed connection is held")
+    until(lambda: _held_bytes(server) == 0, "memory of a closed connection is held")
 
 
 def _send_until_refused(peer: socket.socket, parts: Iterator[bytes], *, reads: bool) -> int:

@@ -15,7 +15,7 @@ from tests.integration.conftest import write_add_sub
 from tests.support.access import ISSUER, TokenIssuer, key_entry, made_key, write_policy
 from tests.support.loopback_server import LoopbackServer, QuietHandler
 from tests.support.policed_server import PolicedServer
-from tests.support.ray_nodes import until
+from tests.support.server import until
 from tests.support.unix_sockets import connection_to
 
 GRANTS = [{"to": {"authenticated": True}, "roles": ["metadata"], "models": ["open"]}]

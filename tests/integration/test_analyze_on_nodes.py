@@ -16,8 +16,8 @@ from ray.cluster_utils import Cluster
 
 from tests.integration.conftest import write_add_sub
 from tests.support.free_ports import free_ports
-from tests.support.ray_nodes import STORE_BYTES, until
-from tests.support.server import ROOT
+from tests.support.ray_nodes import STORE_BYTES
+from tests.support.server import ROOT, until
 
 MODEL = "add_sub"
 CONFIG = f"""

@@ -4,9 +4,8 @@
 
 import re
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import tritonclient.grpc as triton_grpc
 from tests.faults.scene import CONTROLLER
 from tests.support.expendable_server import ExpendableServer
 from tests.support.model_folders import write_folder
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 
 SLEEPER = """
 import time
@@ -117,13 +116,6 @@ def gauges(server: RunningServer) -> tuple[int, int]:
     return desired[0], current[0]
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline_s, "the state has not come"
-        time.sleep(0.2)
-
-
 def instances(server: RunningServer) -> set[psutil.Process]:
     titles = ("ray::sleeper/1", "manta: sleeper/1")
     return {process for title in titles for process in server.processes(title)}
@@ -133,24 +125,24 @@ def test_instances_follow_a_tenfold_step_and_no_request_is_refused(
     expendable: RunningServer,
 ) -> None:
     server = expendable
-    wait_for(lambda: gauges(server) == (1, 1))
+    until(lambda: gauges(server) == (1, 1))
     one = Clients(server.grpc, 1)
-    wait_for(lambda: one.answers >= 20)
+    until(lambda: one.answers >= 20)
     assert gauges(server) == (1, 1)
     more = Clients(server.grpc, CLIENTS - 1)
-    wait_for(lambda: gauges(server) == (MOST, MOST))
+    until(lambda: gauges(server) == (MOST, MOST))
     grown = instances(server)
 
     controllers = server.processes(CONTROLLER)
     server.kill(controllers[0])
-    wait_for(lambda: bool(server.processes(CONTROLLER)))
+    until(lambda: bool(server.processes(CONTROLLER)))
     known = more.answers
-    wait_for(lambda: gauges(server) == (MOST, MOST) and more.answers > known + 50)
+    until(lambda: gauges(server) == (MOST, MOST) and more.answers > known + 50)
     assert instances(server) == grown
 
     more.end()
-    wait_for(lambda: gauges(server) == (1, 1))
-    wait_for(lambda: len(instances(server)) == 1)
+    until(lambda: gauges(server) == (1, 1))
+    until(lambda: len(instances(server)) == 1)
     one.end()
     assert one.faults + more.faults == []
     # One of them stays; the processes of the others are gone, not only without their titles.

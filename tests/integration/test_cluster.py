@@ -19,8 +19,8 @@ from ray.cluster_utils import Cluster
 
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import add_sub_inputs, check_add_sub
-from tests.support.ray_nodes import kill_tree, until
-from tests.support.server import ROOT, RunningServer, title_of, titled
+from tests.support.ray_nodes import kill_tree
+from tests.support.server import ROOT, RunningServer, title_of, titled, until
 
 INGRESS = "ray::ServeReplica:manta:Ingress"
 # Ray's own processes on each node, which are there without Manta.

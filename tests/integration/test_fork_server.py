@@ -5,12 +5,10 @@
 import re
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +16,7 @@ import tritonclient.http as triton_http
 
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
-from tests.support.server import RunningServer, title_of
+from tests.support.server import RunningServer, title_of, until
 
 # What an instance may take to start on a machine that does other things too.
 PATIENCE_S = 120.0
@@ -96,15 +94,6 @@ class Forking:
     def load(self, model: str) -> None:
         with triton_http.InferenceServerClient(self.server.http, network_timeout=120) as client:
             client.load_model(model)
-
-
-def until(find: Callable[[], Any], what: str) -> Any:
-    """Wait until something is found; return it."""
-    ends_s = time.monotonic() + PATIENCE_S
-    while not (found := find()):
-        assert time.monotonic() < ends_s, what
-        time.sleep(0.05)
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from tests.integration.conftest import write_add_sub
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
 from tests.support.gates import takes_minutes
 from tests.support.head_and_worker import HEAD_IP, ON_WORKER, SETTINGS, WORKER_IP, HeadAndWorker
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +33,6 @@ BOUND_S = 45.0
 # After the restart of the head, on a machine that runs other tests beside.
 BACK_WITHIN_S = 60.0
 ON_SURVIVOR = 'parameters { key: "ray_resources" value: { string_value: "{\\"survivor\\": 1}" } }\n'
-
-
-def until(condition: Callable[[], object], timeout_s: float = 120.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s, "it never came to hold"
-        time.sleep(0.1)
 
 
 class Scene:

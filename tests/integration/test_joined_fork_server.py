@@ -18,8 +18,7 @@ import tritonclient.http as triton_http
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import add_sub_inputs, check_add_sub
 from tests.support.head_and_worker import HEAD_IP, SETTINGS, HeadAndWorker, on_node
-from tests.support.ray_nodes import until
-from tests.support.server import ROOT, RunningServer
+from tests.support.server import ROOT, RunningServer, until
 
 HOOK = {
     "PYTHONPATH": str(ROOT),

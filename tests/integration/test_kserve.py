@@ -10,8 +10,7 @@ The pod is a namespace of this machine, see `tests.support.pods`; the server is 
 import json
 import shlex
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +23,7 @@ from tests.integration.conftest import write_add_sub
 from tests.support.clients import add_sub_inputs, check_add_sub
 from tests.support.pods import MODELS, Pod, PodNetwork, missing_for_pods
 from tests.support.readiness_proxy import is_healthy
-from tests.support.server import ROOT
+from tests.support.server import ROOT, until
 
 _LACKS = missing_for_pods()
 pytestmark = pytest.mark.skipif(bool(_LACKS), reason=f"pods need {_LACKS}")
@@ -48,13 +47,6 @@ _CLIENTS_PYTHON: Final = ROOT / ".cache/kserve/bin/python"
 _TIMEOUT_S: Final = 180.0
 # The drain delay on Kubernetes, the idle connections' grace and Ray's end; a pod has 30.
 _END_S: Final = 30.0
-
-
-def wait_for(holds: Callable[[], bool], timeout_s: float = _TIMEOUT_S) -> None:
-    until_s = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < until_s, "it never came to hold"
-        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -86,7 +78,7 @@ def test_kserves_own_client_gets_answers_over_both_protocols(network: PodNetwork
     (container,) = yaml.safe_load(_RUNTIME.read_text())["spec"]["containers"]
     pod = start(network, container["args"])
     probe = container["readinessProbe"]["httpGet"]
-    wait_for(lambda: is_ready(pod, **probe) or pod.process.poll() is not None)
+    until(lambda: is_ready(pod, **probe) or pod.process.poll() is not None)
     script = str(ROOT / "tests/support/kserve_client.py")
     done = subprocess.run(
         [str(_CLIENTS_PYTHON), script, pod.address, "8080", "9000", "sums"],
@@ -105,7 +97,7 @@ def test_container_of_kserve_serves_a_model_without_a_name_and_ends_with_0(
     # The storage initialiser leaves out the last part of the storageUri, the model's name.
     write_add_sub(network.models, "models")
     pod = start(network)
-    wait_for(lambda: is_ready(pod) or pod.process.poll() is not None)
+    until(lambda: is_ready(pod) or pod.process.poll() is not None)
     with triton_http.InferenceServerClient(f"{pod.address}:8080") as client:
         check_add_sub(client.infer("sums", add_sub_inputs(triton_http)))
     with triton_grpc.InferenceServerClient(f"{pod.address}:9000") as client:
@@ -113,7 +105,7 @@ def test_container_of_kserve_serves_a_model_without_a_name_and_ends_with_0(
         check_add_sub(client.infer("sums", add_sub_inputs(triton_grpc)))
 
     pod.terminate()
-    wait_for(lambda: not is_ready(pod), _END_S)
+    until(lambda: not is_ready(pod), within_s=_END_S)
     # Until the endpoints have gone new connections are served.
     assert is_healthy(f"http://{pod.address}:8080/v2/health/live")
     assert pod.process.wait(_END_S) == 0

@@ -7,11 +7,9 @@ the other way round. An ensemble named after its repository has one step, ``part
 """
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -24,7 +22,7 @@ from urllib3 import request as http_request
 
 from tests.integration.conftest import ADD_SUB, write_add_sub
 from tests.support.clients import LEFT, RIGHT, add_sub_inputs
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 
 SWAPPED = ADD_SUB.replace("OUTPUT0", "X").replace("OUTPUT1", "OUTPUT0").replace("X", "OUTPUT1")
 CODES = {"add": ADD_SUB, "sub": SWAPPED}
@@ -84,13 +82,6 @@ class Server:
         config = self.http.get_model_config(ensemble)
         (step,) = config["ensemble_scheduling"]["step"]
         return Path(step["model_namespace"]).name
-
-
-def wait_for(condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
-    ends_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < ends_s
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -170,12 +161,12 @@ def test_index_statistics_and_metrics_have_a_row_for_each(polling: Server) -> No
 def test_an_ensemble_follows_its_part_to_the_other_repository_and_back(polling: Server) -> None:
     here, away = polling.folder / "add/part", polling.folder / "part"
     shutil.move(here, away)
-    wait_for(lambda: polling.step_namespace("add") == "sub")
-    wait_for(lambda: polling.http.is_model_ready("part"))
+    until(lambda: polling.step_namespace("add") == "sub")
+    until(lambda: polling.http.is_model_ready("part"))
     assert polling.states("part") == ["READY"]
     assert [polling.answers(name) for name in ("add", "sub", "part")] == ["sub"] * 3
     shutil.move(away, here)
-    wait_for(lambda: polling.step_namespace("add") == "add")
+    until(lambda: polling.step_namespace("add") == "add")
     assert [polling.answers(name) for name in ("add", "sub")] == ["add", "sub"]
     assert polling.refusal("part").startswith(AMBIGUOUS.format("part"))
 

@@ -16,9 +16,8 @@ from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
 from tests.support.gates import takes_minutes
-from tests.support.ray_nodes import until
 from tests.support.scaled_ray import ScaledRay
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 
 log = logging.getLogger(__name__)
 

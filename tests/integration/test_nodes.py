@@ -21,8 +21,8 @@ from tests.integration import test_autoscaling as autoscaling
 from tests.support.busy_clients import LOST, BusyClients, failures
 from tests.support.gates import takes_minutes
 from tests.support.model_folders import write_folder
-from tests.support.ray_nodes import RayNode, RayNodes, until
-from tests.support.server import RunningServer
+from tests.support.ray_nodes import RayNode, RayNodes
+from tests.support.server import RunningServer, until
 
 log = logging.getLogger(__name__)
 

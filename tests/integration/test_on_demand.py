@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,7 +22,7 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from tests.support.gates import amount
 from tests.support.model_folders import write_folder
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 
 CAP = 5
 # Three of five start a process.
@@ -114,13 +114,6 @@ def index(server: RunningServer) -> dict[str, str]:
     return {row["name"]: row.get("reason", "") for row in rows}
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.1)
-
-
 def instances(server: RunningServer, name: str) -> list[psutil.Process]:
     """Return the processes of a model's instances; Ray has a say in their titles."""
     return server.processes(f"ray::{name}/") + server.processes(f"manta: {name}/")
@@ -170,7 +163,7 @@ def test_an_instance_starts_in_a_process_that_was_idle(server: RunningServer) ->
         return {process.pid for process in found}
 
     def starts_in_an_idle_process(name: str) -> bool:
-        until(lambda: bool(server.processes("ray::IDLE")), 180)
+        until(lambda: server.processes("ray::IDLE"))
         idle, ending = pids(server.processes("ray::IDLE")), pids(instances(server, name))
         assert over_http(server, name, 1) == 1
         started = pids(instances(server, name)) - ending
@@ -178,7 +171,7 @@ def test_an_instance_starts_in_a_process_that_was_idle(server: RunningServer) ->
         return bool(started & idle)
 
     # What is idle may still be about to be ready, or be somebody else's.
-    until(lambda: starts_in_an_idle_process("m12"), 300)
+    until(lambda: starts_in_an_idle_process("m12"), within_s=300)
 
 
 @pytest.mark.parametrize("name", ["m00", "m01"])

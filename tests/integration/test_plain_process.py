@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http
 
-from tests.support.ray_nodes import until
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 from tests.support.shared_server import brought
 
 CONFIG = """

@@ -9,7 +9,6 @@ has to be known to the other.
 import http.client
 import json
 import socket
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,7 @@ from tritonclient.utils import InferenceServerException
 from manta_tools.perf.genai.command import main as genai_perf
 from tests.integration.conftest import Guarded
 from tests.integration.interop_models import write_patient, write_words
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 from tests.support.shared_server import brought
 
 
@@ -180,10 +179,7 @@ def test_the_server_prints_what_an_ingress_logs(extended: RunningServer) -> None
         with connection.makefile("rb") as answer:
             assert answer.read().startswith(b"HTTP/1.1 400 ")
     line = "an HTTP connection is closed: the request is not well-formed HTTP/1.1"
-    end_s = time.monotonic() + 30
-    while not any(line in each for each in extended.lines):
-        assert time.monotonic() < end_s, "the line is not printed"
-        time.sleep(0.05)
+    until(lambda: any(line in each for each in extended.lines), "the line is not printed", 30)
 
 
 def test_restricted_apis_need_their_header(guarded: Guarded) -> None:

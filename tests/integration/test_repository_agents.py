@@ -7,7 +7,6 @@ with Triton's text in the log, and the right one serves over HTTP and gRPC.
 """
 
 import hashlib
-import time
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from tritonclient.utils import InferenceServerException
 from cluster.cli import main
 from tests.integration.conftest import Guarded
 from tests.support.own_agent import told
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 from tests.support.shared_server import brought
 
 IDENTITY = """
@@ -81,10 +80,7 @@ def infer_identity(
 
 
 def wait_until_logged(server: RunningServer, text: str) -> None:
-    deadline_s = time.monotonic() + 30
-    while not any(text in line for line in server.lines):
-        assert time.monotonic() < deadline_s, text
-        time.sleep(0.05)
+    until(lambda: any(text in line for line in server.lines), text, 30)
 
 
 def md5(content: bytes) -> str:

@@ -14,8 +14,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
 from tests.support.model_folders import write_folder
-from tests.support.ray_nodes import until
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 from tests.support.shared_server import brought
 
 COUNTING = """

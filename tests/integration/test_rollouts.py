@@ -4,8 +4,7 @@
 
 import http.client
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,8 @@ from tests.support.rollout_models import (
     count_versions,
     write_rollout_models,
 )
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 from tests.support.shared_server import brought
-
-_PATIENCE_S = 120.0
 
 
 def _split(first: int, second: int, weight: int, **more: Any) -> dict[str, Any]:
@@ -70,13 +67,6 @@ def client(server: RunningServer) -> Iterator[RolloutClient]:
         yield found
 
 
-def _wait_until(holds: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.2)
-
-
 def _kill(server: RunningServer, title: str) -> None:
     processes = server.processes(title)
     assert processes
@@ -88,7 +78,7 @@ def _wait_for_end(client: RolloutClient) -> dict[str, Any]:
     def is_over() -> bool:
         return client.rollout()["phase"] in {"promoted", "rolled_back"}
 
-    _wait_until(is_over, "the rollout does not end")
+    until(is_over, "the rollout does not end")
     return dict(client.rollout())
 
 
@@ -100,7 +90,7 @@ def test_ten_thousand_requests_are_split_by_the_weights(
     counts = count_versions(server.http, 10_000)
     assert counts[1] + counts[2] == 10_000
     assert abs(counts[2] - 3000) <= 100
-    _wait_until(
+    until(
         lambda: sum(arm["requests"] for arm in client.rollout()["arms"]) == 10_000,
         "not all requests are counted",
     )
@@ -168,7 +158,7 @@ def test_sticky_keys_keep_their_version_when_the_ingress_is_replaced(
     assert set(before.values()) == {1, 2}
     assert versions() == before
     _kill(server, "ray::ServeReplica:manta:Ingress")
-    _wait_until(lambda: _is_ready(server), "no ingress comes back")
+    until(lambda: _is_ready(server), "no ingress comes back")
     assert versions() == before
 
 
@@ -185,7 +175,7 @@ def test_a_good_canary_is_promoted_though_the_controller_dies(
 ) -> None:
     client.rollout("PUT", document=_canary(2, _ERRORS, _DOUBTS))
     with Load(server.http) as load:
-        _wait_until(lambda: load.answers > 100, "no answers")
+        until(lambda: load.answers > 100, "no answers")
         _kill(server, "ray::ModelController")
         told = _wait_for_end(client)
     assert told["phase"] == "promoted", told
@@ -221,12 +211,12 @@ def test_blue_green_switches_all_requests_at_once_and_back_on_a_rollback(
     document = {"kind": "blue_green", "stable": 1, "candidate": 2, "warm_s": 2}
     with Load(server.http) as load:
         client.rollout("PUT", document=document)
-        _wait_until(lambda: client.rollout()["phase"] == "promoting", "it does not switch")
-        _wait_until(lambda: all(turns[-1:] == [2] for turns in load.turns), "not all switch")
+        until(lambda: client.rollout()["phase"] == "promoting", "it does not switch")
+        until(lambda: all(turns[-1:] == [2] for turns in load.turns), "not all switch")
         assert {client.version() for _ in range(10)} == {2}
         client.rollout("POST", "rollback")
         assert {client.version() for _ in range(10)} == {1}
-        _wait_until(lambda: all(turns[-1] == 1 for turns in load.turns), "not all switch back")
+        until(lambda: all(turns[-1] == 1 for turns in load.turns), "not all switch back")
         told = _wait_for_end(client)
     assert load.failures == 0
     # Nobody has met the two versions in turns.
@@ -245,7 +235,7 @@ def test_a_ramp_rises_by_the_clock_and_stands_while_it_is_paused(
 
     points = [{"at_s": 2, "weight": 20}, {"at_s": 10, "weight": 60}, {"at_s": 11, "weight": 100}]
     client.rollout("PUT", document={"kind": "ramp", "stable": 1, "candidate": 2, "points": points})
-    _wait_until(lambda: weight() >= 20, "the weight does not rise")
+    until(lambda: weight() >= 20, "the weight does not rise")
     client.rollout("POST", "pause")
     held = weight()
     assert abs(count_versions(server.http, 1000)[2] - 10 * held) <= 20
@@ -268,7 +258,7 @@ def test_a_shadow_is_compared_and_its_death_is_no_concern_of_clients(
 
     client.rollout("PUT", document={"kind": "shadow", "stable": 1, "shadow": {"version": 4}})
     assert {client.version() for _ in range(20)} == {1}
-    _wait_until(lambda: shadow()["mirrored"] == 20, "not all requests are mirrored")
+    until(lambda: shadow()["mirrored"] == 20, "not all requests are mirrored")
     assert shadow()["mismatches"] == 20
     lines = [
         json.loads(line) for path in mismatches.iterdir() for line in path.read_text().splitlines()
@@ -277,7 +267,7 @@ def test_a_shadow_is_compared_and_its_death_is_no_concern_of_clients(
     assert lines[0]["output"] in {"VERSION", "Y"}
     with Load(server.http) as load:
         _kill(server, "ray::voter/4")
-        _wait_until(lambda: load.answers > 200, "no answers")
+        until(lambda: load.answers > 200, "no answers")
     assert load.failures == 0
 
 
@@ -300,11 +290,11 @@ def test_a_green_version_that_dies_for_good_after_the_switch_gives_its_requests_
     document = {"kind": "blue_green", "stable": 1, "candidate": 2, "warm_s": 1}
     with Load(server.http) as load:
         client.rollout("PUT", document=document)
-        _wait_until(lambda: all(turns[-1:] == [2] for turns in load.turns), "not all switch")
+        until(lambda: all(turns[-1:] == [2] for turns in load.turns), "not all switch")
         (models / "voter" / "2" / BROKEN).touch()
         _kill(server, "ray::voter/2")
         told = _wait_for_end(client)
-        _wait_until(lambda: all(turns[-1] == 1 for turns in load.turns), "not all switch back")
+        until(lambda: all(turns[-1] == 1 for turns in load.turns), "not all switch back")
     assert told["phase"] == "rolled_back"
     assert told["reason"] == "version 2 cannot serve"
     # None but what the instance had begun: at most one of each thread.

@@ -8,9 +8,8 @@
 import json
 import queue
 import re
-import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import tritonclient.grpc as triton_grpc
 from tritonclient.utils import InferenceServerException
 
 from tests.support.model_folders import write_folder
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 from tests.support.shared_server import brought
 
 HEAD = """
@@ -141,15 +140,6 @@ def one_input(number: int = 0) -> list[Any]:
     tensor = triton_grpc.InferInput("X", [1, 1], "INT32")
     tensor.set_data_from_numpy(np.array([[number]], np.int32))
     return [tensor]
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(3000):
-        if is_so():
-            return
-        pause.wait(0.02)
-    raise AssertionError("it did not come to pass")
 
 
 def metric(server: RunningServer, name: str, model: str, reason: str = "") -> int:

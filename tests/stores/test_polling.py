@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from tests.stores.test_servers import ask, put_model, put_version
 from tests.support.file_sources import PART, random_bytes
 from tests.support.gates import is_all
 from tests.support.object_stores import RUNNING, Emulator, has_azurite
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 from tests.support.store_faults import (
     BAD_DAYS,
     GONE,
@@ -46,8 +45,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWar
 _DISK_BYTES = 64 << 20
 # Of several parts, so that something can happen between two.
 _BALLAST_BYTES = PART + (1 << 20)
-_POLL_S = 0.1
-_GIVE_UP_S = 240.0
 _MOUNT = f'mount -t tmpfs -o size={_DISK_BYTES} tmpfs "$0" && exec "$@"'
 
 
@@ -139,13 +136,6 @@ class Polling:
         self.store.write(f"{model}/{version}/more.bin", random_bytes(size_bytes, seed))
         put_version(self.store, model, version, add)
         self.store.remove(f"{model}/{version}/.incomplete")
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + _GIVE_UP_S
-    while not holds():
-        assert time.monotonic() < deadline_s, "it never came to hold"
-        time.sleep(_POLL_S)
 
 
 @contextmanager

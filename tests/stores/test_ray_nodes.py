@@ -3,8 +3,7 @@
 """A cluster of several nodes of Ray, each with a cache of its own, that serves a large model."""
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from tests.stores.test_servers import CODE, CONFIG, ask
 from tests.support.file_sources import random_bytes
 from tests.support.gates import takes_minutes
 from tests.support.object_stores import Emulator
-from tests.support.server import RunningServer, titled
+from tests.support.server import RunningServer, titled, until
 from tests.support.store_faults import require_whole
 
 pytestmark = [
@@ -34,8 +33,6 @@ NODES = 4
 # Of several files: the emulator reads all of one for each part of it.
 _FILE_BYTES = 20 << 20
 _STORE_BYTES = 100 << 20
-_POLL_S = 0.1
-_GIVE_UP_S = 240.0
 
 
 @dataclass(frozen=True)
@@ -123,13 +120,6 @@ def require_on_all(nodes: Nodes, files: int) -> None:
     for cache in caches:
         require_whole(cache)
         assert large_contents(cache) >= files
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + _GIVE_UP_S
-    while not holds():
-        assert time.monotonic() < deadline_s, "it never came to hold"
-        time.sleep(_POLL_S)
 
 
 def is_complete(client: triton_http.InferenceServerClient) -> bool:

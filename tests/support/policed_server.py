@@ -17,8 +17,7 @@ import grpc
 
 from deployments.access.keys import hash_made, make_key
 from tests.support.certificates import Certificates
-from tests.support.ray_nodes import until
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, until
 from tests.support.shared_server import brought
 from tests.support.unix_sockets import connection_to, grpc_target
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +17,9 @@ from ray import _raylet
 from ray.cluster_utils import Cluster
 from ray.core.generated import autoscaler_pb2
 
-from tests.support.server import ROOT, title_of
+from tests.support.server import ROOT, title_of, until
 
 STORE_BYTES = 100 * 2**20
-# What a state may take to come on a machine that does other things too.
-PATIENCE_S = 180.0
 # Ray's own processes on each node, which are there without Manta.
 _RAY_ITSELF = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
 _TITLES = ("ray::", "manta: ")
@@ -85,14 +82,6 @@ def kill_tree(process: subprocess.Popen[bytes]) -> None:
                 how(each)
     psutil.wait_procs(tree, timeout=10)
     process.wait(10)
-
-
-def until(holds: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
-    """Wait until something holds."""
-    deadline_s = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline_s, f"within {within_s:g} s: {what}"
-        time.sleep(0.1)
 
 
 class RayNodes:

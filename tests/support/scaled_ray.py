@@ -22,8 +22,8 @@ from ray.autoscaler._private.fake_multi_node.node_provider import (
 )
 
 from tests.support.free_ports import free_ports
-from tests.support.ray_nodes import STORE_BYTES, kill_tree, until
-from tests.support.server import ROOT
+from tests.support.ray_nodes import STORE_BYTES, kill_tree
+from tests.support.server import ROOT, until
 
 _NOTHING_TO_DO = (
     "initialization",

@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import psutil
 
@@ -21,6 +22,20 @@ from tests.support.start_times import StartClock
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 300.0
+# What a state may take to come on a machine that does other things too.
+PATIENCE_S = 240.0
+_Found = TypeVar("_Found")
+
+
+def until(
+    find: Callable[[], _Found], what: str = "it never came to hold", within_s: float = PATIENCE_S
+) -> _Found:
+    """Wait until something is found, or holds, and return it."""
+    deadline_s = time.monotonic() + within_s
+    while not (found := find()):
+        assert time.monotonic() < deadline_s, f"within {within_s:g} s: {what}"
+        time.sleep(0.05)
+    return found
 
 
 def title_of(process: psutil.Process) -> str:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,11 +23,10 @@ from cluster.fork_server import client_file, joined
 from cluster.fork_server.imported import OWN
 from cluster.fork_server.requests import PYTHON_VARIABLE, SOCKET_VARIABLE
 from tests.support.forked_processes import NAME, ended
-from tests.support.server import ROOT
+from tests.support.server import ROOT, until
 
 # Of it there is more than its types say.
 services: Any = services_of_ray
-PATIENCE_S = 100.0
 # What a worker of any job finds.
 FOUND = f"""
 import json, os, sys
@@ -88,14 +86,6 @@ class Node:
                 if " ".join(each.cmdline()).startswith("manta: fork server"):
                     return each
         return None
-
-
-def until(find: Callable[[], Any], what: str) -> Any:
-    ends_s = time.monotonic() + PATIENCE_S
-    while not (found := find()):
-        assert time.monotonic() < ends_s, what
-        time.sleep(0.05)
-    return found
 
 
 @pytest.fixture

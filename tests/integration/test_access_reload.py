@@ -30,10 +30,10 @@ class Issuer(LoopbackServer):
 
 
 class _Keys(QuietHandler):
-    server: Issuer
+    here: Issuer
 
     def respond(self) -> None:
-        self.answer(200, self.server.signer.jwks())
+        self.answer(200, self.here.signer.jwks())
 
 
 class Guarded:

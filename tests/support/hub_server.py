@@ -41,7 +41,7 @@ class HubServer(LoopbackServer):
 
     def __post_init__(self) -> None:
         super().__init__(_Handler)
-        self._other = LoopbackServer(type("_Of", (_OtherHandler,), {"hub": self}))
+        self._other = LoopbackServer(_OtherHandler, self)
 
     @property
     def other_url(self) -> str:
@@ -95,10 +95,10 @@ class _PartHandler(QuietHandler):
 
 
 class _OtherHandler(_PartHandler):
-    hub: HubServer
+    here: HubServer
 
     def respond(self) -> None:
-        hub, at = self.hub, urlsplit(self.path)
+        hub, at = self.here, urlsplit(self.path)
         hub.requests.append(f"*{self.path}")
         if self.headers.get("Authorization"):
             hub.leaked.append(self.path)
@@ -111,10 +111,10 @@ class _OtherHandler(_PartHandler):
 
 
 class _Handler(_PartHandler):
-    server: HubServer
+    here: HubServer
 
     def respond(self) -> None:
-        hub, at = self.server, urlsplit(self.path)
+        hub, at = self.here, urlsplit(self.path)
         hub.requests.append(self.path)
         parts = [unquote(part) for part in at.path.strip("/").split("/")]
         if hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}":
@@ -127,13 +127,13 @@ class _Handler(_PartHandler):
     def _api(
         self, repository: str, method: str, revision: str, query: dict[str, list[str]]
     ) -> None:
-        commit = self.server.revisions.get((repository, revision))
+        commit = self.here.revisions.get((repository, revision))
         if commit is None:
             self.answer(404, b"", {"X-Error-Code": "RepoNotFound", "X-Error-Message": "none"})
         elif method == "revision":
             self.answer(200, json.dumps({"id": repository, "sha": commit}).encode())
         else:
-            files = self.server.trees[commit]
+            files = self.here.trees[commit]
             rows = [_row(path, files[path]) for path in sorted(files, reverse=True)]
             rows += [{"type": "directory", "path": "folder", "oid": "0", "size": 0}]
             begin = int(query.get("cursor", ["0"])[0])
@@ -145,14 +145,14 @@ class _Handler(_PartHandler):
             self.answer(200, json.dumps(rows[begin : begin + PAGE]).encode(), more)
 
     def _resolve(self, repository: str, revision: str, path: str) -> None:
-        commit = self.server.revisions.get((repository, revision), "")
-        body = self.server.trees.get(commit, {}).get(path)
+        commit = self.here.revisions.get((repository, revision), "")
+        body = self.here.trees.get(commit, {}).get(path)
         if body is None:
             self.answer(404, b"", {"X-Error-Code": "EntryNotFound"})
         elif len(body) > LARGE_BYTES:
             digest = hashlib.sha256(body).hexdigest()
             place = {
-                "Location": f"{self.server.other_url}/{commit}/{path}?signed=%27%2B",
+                "Location": f"{self.here.other_url}/{commit}/{path}?signed=%27%2B",
                 "X-Linked-Etag": digest,
             }
             self.answer(302, b"", place)

@@ -5,11 +5,17 @@
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Self
+from typing import Any, Self
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """Handles requests of all methods alike, without a word on stderr."""
+    """Handles requests of all methods alike, without a word on stderr.
+
+    Attributes:
+        here: The server, or what it was given in place of itself.
+    """
+
+    here: Any
 
     def respond(self) -> None:
         """Respond to a request; by `answer`, as a rule."""
@@ -42,8 +48,8 @@ class QuietHandler(BaseHTTPRequestHandler):
 class LoopbackServer(ThreadingHTTPServer):
     """Serves from a thread of its own while a block runs."""
 
-    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, handler: type[QuietHandler], here: object = None) -> None:
+        super().__init__(("127.0.0.1", 0), type("_Of", (handler,), {"here": here or self}))
 
     @property
     def address(self) -> str:

@@ -65,13 +65,13 @@ class MlflowServer(LoopbackServer):
 
 class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
-    server: MlflowServer
+    here: MlflowServer
 
     def respond(self) -> None:
         at = urlsplit(self.path)
-        self.server.requests.append(self.path)
+        self.here.requests.append(self.path)
         given = {key: values[0] for key, values in parse_qs(at.query).items()}
-        user = self.server.user
+        user = self.here.user
         wanted = f"Basic {b64encode(user.encode()).decode()}" if user else None
         if self.headers.get("Authorization") != wanted:
             self.answer(401, b"You are not authenticated.")
@@ -79,17 +79,17 @@ class _Handler(QuietHandler):
         path = at.path.removeprefix("/api/2.0/")
         rest = _METHODS.get(path)
         if rest is not None:
-            said = rest(self.server, given)
+            said = rest(self.here, given)
             status = 404 if "error_code" in said else 200
             self.answer(status, json.dumps(said).encode())
         elif path == "mlflow-artifacts/artifacts":
-            self.answer(200, json.dumps({"files": _listed(self.server, given["path"])}).encode())
+            self.answer(200, json.dumps({"files": _listed(self.here, given["path"])}).encode())
         else:
             self._download(unquote(path.removeprefix("mlflow-artifacts/artifacts/")))
 
     def _download(self, path: str) -> None:
         """Send all of it, without its length, as MLflow does."""
-        body = self.server.artifacts.get(path)
+        body = self.here.artifacts.get(path)
         if body is None:
             self.answer(404, b'{"error_code": "RESOURCE_DOES_NOT_EXIST"}')
             return

@@ -22,8 +22,8 @@ class OtlpReceiver(LoopbackServer):
 
 
 class _Handler(QuietHandler):
-    server: OtlpReceiver
+    here: OtlpReceiver
 
     def respond(self) -> None:
-        self.server.received.put((self.path, ExportTraceServiceRequest.FromString(self.body())))
+        self.here.received.put((self.path, ExportTraceServiceRequest.FromString(self.body())))
         self.answer(200)

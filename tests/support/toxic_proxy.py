@@ -117,22 +117,22 @@ def each_third(toxic: Toxic) -> Choose:
 
 
 class _Handler(QuietHandler):
-    server: ToxicProxy
+    here: ToxicProxy
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout: ClassVar[float | None] = _LINGER_S
 
     def respond(self) -> None:
         seen = Seen(self.command, self.path, self.headers.get("Authorization", ""))
-        self.server.seen.append(seen)
-        toxic = self.server.choose(seen) or Toxic()
+        self.here.seen.append(seen)
+        toxic = self.here.choose(seen) or Toxic()
         body = self.body()
         if toxic.before is not None:
             toxic.before()
         if toxic.status:
             answer = (toxic.status, list(toxic.headers.items()), toxic.body)
         else:
-            answer = self.server.ask(self.command, self.path, dict(self.headers.items()), body)
+            answer = self.here.ask(self.command, self.path, dict(self.headers.items()), body)
         if toxic.after is not None:
             toxic.after()
         if toxic.latency_s:
@@ -162,7 +162,7 @@ class _Handler(QuietHandler):
         self.send_header("Content-Length", length if is_head and length else str(len(body)))
         self.end_headers()
         sent = body if cut is None else body[:cut]
-        self.server.sent_bytes += len(sent)
+        self.here.sent_bytes += len(sent)
         self.wfile.write(sent)
         self.wfile.flush()
         if cut is not None:

@@ -23,10 +23,10 @@ class _Server(LoopbackServer):
 
 
 class _Handler(QuietHandler):
-    server: _Server
+    here: _Server
 
     def respond(self) -> None:
-        status, body = self.server.pages.get(self.path, (404, b""))
+        status, body = self.here.pages.get(self.path, (404, b""))
         self.answer(status, body, {"Location": "/keys"} if status == 302 else None)
 
 

@@ -67,8 +67,8 @@ class PooledWorld(World):
     def actor(self, name: str) -> FakeActor:
         return next(actor for actor in self.host.alive if actor.spec.name == name)
 
-    async def twice(self, unload: str, apart_s: float = 0.02) -> None:
+    async def twice(self, unload: str) -> None:
         """Unload a model twice, the second time while the first is under way."""
         first = asyncio.create_task(self.lifecycle.unload(unload))
-        await asyncio.sleep(apart_s)
+        await asyncio.sleep(0.02)
         await asyncio.gather(first, self.lifecycle.unload(unload))

@@ -31,7 +31,6 @@ class Run:
 
     left: list[tuple[float, list[str]]] = field(default_factory=list)
     dropped: list[tuple[float, str, str]] = field(default_factory=list)
-    late_us: dict[str, float] = field(default_factory=dict)
 
 
 def play(

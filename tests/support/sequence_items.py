@@ -231,10 +231,6 @@ class Instance:
     def names(self) -> list[str]:
         return [item.name for item in self.ran]
 
-    @property
-    def dropped_names(self) -> list[str]:
-        return [item.name for item, _ in self.dropped]
-
 
 def state_tensor(name: str, *values: int, lead: bool = True) -> Tensor:
     array = np.array([values] if lead else values, np.int32)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every route and RPC, and callers with every kind of credentials, for one policy."""
 
-import json
 import re
 import time
 from dataclasses import dataclass
@@ -10,19 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import jwt
-from cryptography.hazmat.primitives.asymmetric import ec
 from grpc_reflection.v1alpha import reflection_pb2
-from jwt.algorithms import ECAlgorithm
 from tritonclient.grpc import service_pb2
 
 from deployments.access.keys import hash_made, make_key
 from deployments.grpc.kserve.service import PATHS
 from deployments.http.kserve.application import HttpIngress
 from deployments.http.server.routes import RoutedPath
+from tests.support.access import AUDIENCE, ISSUER, TokenIssuer
 from tests.support.http_plane import FakePlane
 
-ISSUER = "https://issuer.test"
-AUDIENCE = "manta"
 LIMITED_MODEL = "open"
 
 # What a pattern of a path may have, and what it is here.
@@ -126,11 +122,8 @@ def make_policy(folder: Path) -> tuple[dict[str, Any], list[Caller]]:
         | ({"revoked": True} if name == "old" else {})
         for name, key in keys.items()
     ]
-    signing = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("good", "withdrawn")}
-    jwk = json.loads(ECAlgorithm.to_jwk(signing["good"].public_key()))
-    (folder / "jwks.json").write_text(
-        json.dumps({"keys": [{**jwk, "kid": "good", "alg": "ES256", "use": "sig"}]})
-    )
+    issuer = TokenIssuer("good")
+    (folder / "jwks.json").write_bytes(issuer.jwks())
     policy = {
         "authentication": {
             "api_keys": {"keys": stored},
@@ -152,7 +145,7 @@ def make_policy(folder: Path) -> tuple[dict[str, Any], list[Caller]]:
     return policy, [
         Caller("nobody"),
         *_key_callers(keys),
-        *_token_callers(signing),
+        *_token_callers(issuer),
         Caller("certificate of nobody known", certificate="server"),
         Caller("valid certificate", certificate="client", is_valid=True),
     ]
@@ -180,29 +173,24 @@ def _key_callers(keys: dict[str, str]) -> list[Caller]:
     ]
 
 
-def _token_callers(signing: dict[str, ec.EllipticCurvePrivateKey]) -> list[Caller]:
-    def caller(name: str, key: str = "good", caller_traits: Any = None, **claims: Any) -> Caller:
-        now_s = int(time.time())
-        content = {
-            "iss": ISSUER,
-            "aud": AUDIENCE,
-            "sub": "token-all",
-            "iat": now_s - 3600,
-            "exp": now_s + 3600,
-            **claims,
-        }
-        token = jwt.encode(content, signing[key], "ES256", headers={"kid": key})
-        shown = (("authorization", f"Bearer {token}"),)
+def _token_callers(good: TokenIssuer) -> list[Caller]:
+    now_s = int(time.time())
+
+    def caller(
+        name: str, issuer: TokenIssuer = good, caller_traits: Any = None, **claims: Any
+    ) -> Caller:
+        given = {"sub": "token-all", "iat": now_s - 3600, "exp": now_s + 3600, **claims}
+        shown = (("authorization", f"Bearer {issuer.token(**given).decode()}"),)
         return Caller(f"{name} token", shown, **(caller_traits or {}))
 
     nothing = jwt.encode({"iss": ISSUER, "aud": AUDIENCE, "sub": "token-all"}, "", "none")
     return [
         Caller("unsigned token", (("authorization", f"Bearer {nothing}"),)),
         Caller("broken token", (("authorization", "Bearer e30.e30.AAAA"),)),
-        caller("expired", exp=int(time.time()) - 3600),
+        caller("expired", exp=now_s - 3600),
         caller("wrong audience", aud="another"),
         caller("wrong issuer", iss="https://another.test"),
-        caller("withdrawn key's", "withdrawn"),
+        caller("withdrawn key's", TokenIssuer("withdrawn")),
         caller("valid", caller_traits={"is_valid": True}),
         caller("limited", caller_traits={"is_valid": True, "is_limited": True}, sub="token-some"),
     ]

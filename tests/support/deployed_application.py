@@ -15,13 +15,12 @@ from typing import Any, Self
 
 import psutil
 
-from tests.support.busy_clients import ConnectionEndedError, HttpPeer
-from tests.support.server import ROOT, titled
+from tests.support.readiness_proxy import is_healthy
+from tests.support.server import ROOT, titled, until
 
 _NAME = "models"
 INGRESS = f"ray::ServeReplica:{_NAME}:Ingress"
 _DEPLOYED = "DEPLOYED"
-_READY_TIMEOUT_S = 120.0
 
 
 class DeployedApplication:
@@ -67,18 +66,8 @@ class DeployedApplication:
 
     def wait_ready(self, address: str) -> None:
         """Wait until the models are loaded."""
-        until_s = time.monotonic() + _READY_TIMEOUT_S
-        while time.monotonic() < until_s:
-            try:
-                peer = HttpPeer(address, 10)
-                status, _ = peer.exchange("GET", "/v2/health/ready")
-                peer.close()
-                if status == 200:
-                    return
-            except (OSError, ConnectionEndedError):
-                pass
-            time.sleep(0.1)
-        raise AssertionError("the models are not loaded")
+        url = f"http://{address}/v2/health/ready"
+        until(lambda: is_healthy(url, 10), "the models are not loaded")
 
     def ingresses(self) -> list[psutil.Process]:
         """Return the replicas' processes."""

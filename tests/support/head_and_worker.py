@@ -8,10 +8,8 @@ what the GCS knows in Redis, in the embedded RocksDB, or in memory only.
 
 import contextlib
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +19,7 @@ from typing import Self
 
 import psutil
 
+from tests.support.free_ports import free_ports
 from tests.support.server import ROOT, titled
 
 HEAD_IP = "127.0.0.2"
@@ -71,7 +70,9 @@ class HeadAndWorker:
     def __init__(self, storage: str, settings: Mapping[str, str] | None = None) -> None:
         # Paths of Ray's sockets have to be short.
         self.folder = Path(tempfile.mkdtemp(prefix="manta-ray-"))
-        self._port, self._redis_port = _free_port(), _free_port()
+        # Ports that the system gives to nobody are still free for a second start.
+        ports = free_ports(2)
+        self._port, self._redis_port = ports.first, ports.last
         self.address = f"{HEAD_IP}:{self._port}"
         self._children: list[subprocess.Popen[bytes]] = []
         self._environment = {**os.environ, **SETTINGS, **(settings or {})}
@@ -196,14 +197,6 @@ class HeadAndWorker:
             )
         )
         return {"RAY_REDIS_ADDRESS": f"127.0.0.1:{port}"}
-
-
-def _free_port() -> int:
-    """Return a port that nobody is given by the system: it is still free for a second start."""
-    while True:
-        port = random.randrange(61000, 65000)
-        with contextlib.suppress(OSError), socket.create_server(("", port)):
-            return port
 
 
 def _kill(process: psutil.Process) -> None:

@@ -6,10 +6,11 @@ import contextlib
 import itertools
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Sequence
 from typing import Final, Self
+
+from tests.support.server import until
 
 _PERIOD_S: Final = 0.5
 _CONNECT_S: Final = 10.0
@@ -68,10 +69,7 @@ class Endpoints:
 
     def wait_ready(self, count: int, timeout_s: float) -> None:
         """Wait until so many pods are ready."""
-        until_s = time.monotonic() + timeout_s
-        while len(self.ready) != count:
-            assert time.monotonic() < until_s, f"ready: {sorted(self.ready)}, expected {count}"
-            time.sleep(0.05)
+        until(lambda: len(self.ready) == count, f"not {count} pods are ready", timeout_s)
 
     def close(self) -> None:
         self._stop.set()

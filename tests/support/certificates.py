@@ -4,7 +4,6 @@
 
 import datetime
 import ipaddress
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
@@ -14,44 +13,27 @@ from cryptography.hazmat.primitives.asymmetric import ec
 PASS_PHRASE = b"secret"
 
 
-@dataclass(frozen=True)
 class Certificates:
-    """Paths of PEM files in ``folder``.
+    """Paths of PEM files in a folder.
 
     Attributes:
+        folder: The folder.
         root: The authority's certificate; it has signed server's and client's.
-        server: Certificate of localhost and 127.0.0.1.
-        client: Certificate of a client.
-        stranger: Certificate of a client that another authority has signed.
-        expired: Certificate of a client that is good no more.
+        server: Certificate of localhost and 127.0.0.1, and its key.
+        client: Those of a client.
+        stranger: Those of a client that another authority has signed.
+        expired: Those of a client that are good no more.
         encrypted_key: The server's key with a pass phrase.
     """
 
-    folder: Path
-
-    @property
-    def root(self) -> Path:
-        return self.folder / "root.pem"
-
-    @property
-    def server(self) -> tuple[Path, Path]:
-        return self._pair("server")
-
-    @property
-    def client(self) -> tuple[Path, Path]:
-        return self._pair("client")
-
-    @property
-    def stranger(self) -> tuple[Path, Path]:
-        return self._pair("stranger")
-
-    @property
-    def expired(self) -> tuple[Path, Path]:
-        return self._pair("expired")
-
-    @property
-    def encrypted_key(self) -> Path:
-        return self.folder / "encrypted.key"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "root.pem"
+        self.encrypted_key = folder / "encrypted.key"
+        self.server, self.client, self.stranger, self.expired = (
+            (folder / f"{name}.pem", folder / f"{name}.key")
+            for name in ("server", "client", "stranger", "expired")
+        )
 
     def flags(self, protocol: str, *, mutual: bool = False) -> list[str]:
         """Flags that make a server use them."""
@@ -63,9 +45,6 @@ class Certificates:
             *([f"--{protocol}-use-ssl-mutual=true"] if mutual else []),
             *([f"--{protocol}-root-cert={self.root}"] if mutual else []),
         ]
-
-    def _pair(self, name: str) -> tuple[Path, Path]:
-        return self.folder / f"{name}.pem", self.folder / f"{name}.key"
 
 
 def make_certificates(folder: Path) -> Certificates:

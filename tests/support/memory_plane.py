@@ -121,3 +121,6 @@ class MemoryPlane:
             look_at_inputs(request, self.memory, runs_here=True)
         RequestChecker(model.config).check(request)
         return self._begin(model, request, sink)
+
+    def _begin(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Any:
+        raise NotImplementedError

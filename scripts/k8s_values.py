@@ -18,7 +18,7 @@ PAGE = ROOT / "docs/helm-values.md"
 _HEAD = """# Values of the Helm chart
 
 Made by `scripts/k8s_values.py` from `values.schema.json` and `values.yaml` in `k8s/helm/manta`.
-Change these, then run it. A value that is not here is refused by `helm install`. How to begin:
+Change these, then run it. A value that is not here is rejected by `helm install`. How to begin:
 [kubernetes.md](kubernetes.md).
 
 | value | default | meaning |

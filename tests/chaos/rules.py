@@ -48,19 +48,21 @@ COSTS: Final[dict[str, Cost]] = {
         tied=True,
         after_s=2 * HEARTBEAT_TIMEOUT_S,
         delay_s=HEARTBEAT_TIMEOUT_S + 5.0,
-        why="it is given up after the heartbeat, or goes on before",
+        why="it is given up after the heartbeat, or continues before",
     ),
     "kill-ingress": Cost(connections=True, after_s=15.0, why="a connection ends with its process"),
     "stop-ingress": Cost(
         delay_s=HEARTBEAT_TIMEOUT_S + 5.0,
-        why="it goes on before Serve gives it up; its queues are taken over after the heartbeat",
+        why="it continues before Serve gives it up; its queues are taken over after the heartbeat",
     ),
     "kill-controller": Cost(
         control=True, after_s=30.0, why="no inference waits for the controller"
     ),
-    "stop-controller": Cost(delay_s=0.0, why="loads wait until it goes on"),
+    "stop-controller": Cost(delay_s=0.0, why="loads wait until it continues"),
     "kill-serve-controller": Cost(why="no request passes Serve"),
-    "kill-gcs": Cost(control=True, after_s=60.0, why="the data plane goes on with its last table"),
+    "kill-gcs": Cost(
+        control=True, after_s=60.0, why="the data plane continues with its last table"
+    ),
     "lose-node": Cost(
         tied=True,
         connections=True,

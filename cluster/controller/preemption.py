@@ -71,14 +71,14 @@ class Preemption:
         self._underway: dict[str, _Underway] = {}
 
     async def run(self) -> None:
-        """Look again and again, for ever; while the head is away nobody is displaced."""
+        """Look again and again, for ever; while the head is away nothing is preempted."""
         while True:
             await asyncio.sleep(_PERIOD_S)
             try:
                 await self.look()
             except Exception as error:
                 # Ray's client raises what it likes.
-                _log.warning("nobody is displaced: %s", error)
+                _log.warning("preemption pass failed: %s", error)
 
     async def look(self) -> None:
         """Displace for one of those who wait, the highest priority first."""

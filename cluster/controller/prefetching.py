@@ -82,7 +82,7 @@ class Prefetching:
             has_fetched = await self._look()
         except Exception as error:
             # Ray's client raises what it likes.
-            _log.warning("no files are fetched beforehand: %s", error)
+            _log.warning("prefetch failed: %s", error)
             return _IDLE_LOOKS
         return 0 if has_fetched else _IDLE_LOOKS
 

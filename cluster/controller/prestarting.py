@@ -53,7 +53,7 @@ class Prestarting:
                 await self._look()
             except Exception as error:
                 # Ray's client raises what it likes. Instances start without, only later.
-                _log.warning("no workers are started beforehand: %s", error)
+                _log.warning("worker pre-start failed: %s", error)
 
     async def _look(self) -> None:
         self._was_taken = False

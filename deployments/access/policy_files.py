@@ -113,7 +113,7 @@ def _key_files(policy: AccessPolicy, folder: Path, paths: list[str]) -> Iterator
         if not place.is_dir():
             raise PolicyError(
                 f"access policy file '{place}' is no folder, expected one with files of API keys; "
-                "make it, or mend 'authentication.api_keys.directory'"
+                "create it, or fix 'authentication.api_keys.directory'"
             )
         files = [file for file in _inside(str(place)) if Path(file).is_file()]
         if len(files) > _MOST_FILES:

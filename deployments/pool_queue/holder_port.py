@@ -62,7 +62,7 @@ class HolderPort:
         self._missing_since_s = None
         if sock is None:
             _log.warning(
-                "the queues of this node are held without a TCP port, so other nodes send no "
+                "the queue leader of this node has no TCP port, so other nodes send no "
                 "requests here: %s; free a port or give a wider --lane-port-range",
                 self._reason,
             )

@@ -58,7 +58,7 @@ def _crash_of(orphans: Sequence[LaneInflight]) -> Crash | None:
 def _own_error(name: str, routed: RoutedRequest, crash: Crash) -> TritonError:
     return InternalError(
         f"{_ended(name, routed, crash)}, as was instance '{routed.crashed}' before: the request is "
-        f"not sent again; mend the model or change the request, the instance's log has the stack"
+        f"not sent again; fix the model or change the request, the instance's log has the stack"
     )
 
 

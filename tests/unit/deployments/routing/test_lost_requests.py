@@ -89,7 +89,7 @@ async def test_a_request_that_crashes_two_instances_ends_with_its_own_error(make
     assert isinstance(error, InternalError)
     assert error.message == (
         f"instance '{second}' of model 'm' was ended by SIGSEGV in model.py:12 while it executed "
-        f"the request, as was instance '{first}' before: the request is not sent again; mend the "
+        f"the request, as was instance '{first}' before: the request is not sent again; fix the "
         f"model or change the request, the instance's log has the stack"
     )
 

@@ -63,37 +63,37 @@ class TritonError(Exception):
 
 
 class UnknownError(TritonError):
-    """TRITONSERVER_ERROR_UNKNOWN."""
+    """TRITONSERVER_ERROR_UNKNOWN: an error that has no better code."""
 
     code = "Unknown"
 
 
 class InternalError(TritonError):
-    """TRITONSERVER_ERROR_INTERNAL."""
+    """TRITONSERVER_ERROR_INTERNAL: the server or the model's code failed."""
 
     code = "Internal"
 
 
 class NotFoundError(TritonError):
-    """TRITONSERVER_ERROR_NOT_FOUND."""
+    """TRITONSERVER_ERROR_NOT_FOUND: no model, version or region has that name."""
 
     code = "Not found"
 
 
 class InvalidArgumentError(TritonError):
-    """TRITONSERVER_ERROR_INVALID_ARG."""
+    """TRITONSERVER_ERROR_INVALID_ARG: the request or the config is wrong."""
 
     code = "Invalid argument"
 
 
 class UnavailableError(TritonError):
-    """TRITONSERVER_ERROR_UNAVAILABLE."""
+    """TRITONSERVER_ERROR_UNAVAILABLE: nothing can take the request now; a retry may succeed."""
 
     code = "Unavailable"
 
 
 class UnsupportedError(TritonError):
-    """TRITONSERVER_ERROR_UNSUPPORTED."""
+    """TRITONSERVER_ERROR_UNSUPPORTED: the model or the server cannot do this."""
 
     code = "Unsupported"
 
@@ -106,31 +106,31 @@ class ImportedAlreadyError(UnavailableError):
 
 
 class AlreadyExistsError(TritonError):
-    """TRITONSERVER_ERROR_ALREADY_EXISTS."""
+    """TRITONSERVER_ERROR_ALREADY_EXISTS: something else has that name."""
 
     code = "Already exists"
 
 
 class RequestCancelledError(TritonError):
-    """TRITONSERVER_ERROR_CANCELLED."""
+    """TRITONSERVER_ERROR_CANCELLED: the client cancelled the request."""
 
     code = "Cancelled"
 
 
 class ResourceExhaustedError(TritonError):
-    """A bound of the server is reached; Triton, which has no such bounds, has no such code."""
+    """A limit of the server or a quota of the tenant is reached; not in Triton."""
 
     code = "Resource exhausted"
 
 
 class UnauthenticatedError(TritonError):
-    """Nobody knows who asks; Triton, which asks nobody, has no such code."""
+    """The request has no valid credentials; not in Triton."""
 
     code = "Unauthenticated"
 
 
 class PermissionDeniedError(TritonError):
-    """Who asks may not; Triton, which has no callers, has no such code."""
+    """The caller may not do this; not in Triton."""
 
     code = "Permission denied"
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of what is refused under overload. Triton has none."""
+"""Metrics of admission control. Triton has none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,14 +49,14 @@ def render_admission(rows: Sequence[AdmissionMetrics]) -> bytes:
     """Return the lines of the metrics page; none where nothing is ever refused."""
     if not rows:
         return b""
-    text = "Number of requests refused at the door of this ingress process, by reason"
+    text = "Number of requests that admission control of this ingress process rejected, by reason"
     lines = [*head(_REFUSED, "counter", text)]
     for row in rows:
         lines += [f"{_REFUSED}{row.labels(reason=why)} {n}" for why, n in row.refused.items()]
-    text = "Number of requests under way in this ingress process whose models refuse some"
+    text = "Number of requests in flight in this ingress process, of models with admission control"
     lines += head(_OUTSTANDING, "gauge", text)
     lines += [f"{_OUTSTANDING}{row.labels()} {row.outstanding}" for row in rows]
-    text = "Number of requests that may be under way in this ingress process while overload lasts"
+    text = "Number of requests that may be in flight in this ingress process while overload lasts"
     lines += head(_LIMIT, "gauge", text)
     lines += [
         f"{_LIMIT}{row.labels()} {'+Inf' if isinf(row.limit) else f'{row.limit:.4g}'}"

@@ -28,7 +28,7 @@ class ScaledVersion(NamedTuple):
 _FAMILIES: Final = (
     (
         "manta_autoscaling_desired_instances",
-        "Instances that a model version shall have",
+        "Desired number of instances of a model version",
         "desired",
     ),
     (

@@ -20,7 +20,7 @@ _OF_ARMS: Final = (
     ("errors_total", "counter", "Requests that a version of a rollout has failed", "errors", 1),
     ("mirrored_total", "counter", "Requests sent to a version for comparison", "mirrored", 1),
     ("mirror_errors_total", "counter", "Mirrored requests that failed", "mirror_errors", 1),
-    ("mismatches_total", "counter", "Mirrored requests with another answer", "mismatches", 1),
+    ("mismatches_total", "counter", "Mirrored requests with a different response", "mismatches", 1),
     ("mirror_dropped_total", "counter", "Requests that were not mirrored", "dropped", 1),
 )
 _QUANTILES: Final = (("0.5", "p50_us"), ("0.95", "p95_us"), ("0.99", "p99_us"))
@@ -43,7 +43,9 @@ def render_rollouts(statuses: Sequence[Status]) -> bytes:
             for status, arm in _arms(statuses)
         ]
     name = "manta_rollout_latency_us"
-    lines += head(name, "gauge", "Quantiles of what a version takes since the rollout began")
+    lines += head(
+        name, "gauge", "Latency quantiles of a version since the rollout began, in microseconds"
+    )
     for status, arm in _arms(statuses):
         for quantile, word in _QUANTILES:
             labels = _labels(status, arm, (("quantile", quantile),))

@@ -11,20 +11,20 @@ from deployments.tenants.desk import OTHER_TENANTS
 
 _NS_PER_S: Final = 1e9
 _REFUSED: Final = "manta_tenant_refused_total"
-_REFUSED_HELP: Final = "Number of requests of a tenant that a quota refused, at this ingress"
+_REFUSED_HELP: Final = "Number of requests of a tenant that a quota rejected, at this ingress"
 
 # Name, type, help and number of what is told of each tenant.
 _FAMILIES: Final[tuple[tuple[str, str, str, Callable[[Counts], str]], ...]] = (
     (
         "manta_tenant_requests_total",
         "counter",
-        "Number of requests of a tenant that were let in, at this ingress",
+        "Number of requests of a tenant that were admitted, at this ingress",
         lambda counts: str(counts.admitted),
     ),
     (
         "manta_tenant_requests_ongoing",
         "gauge",
-        "Number of requests of a tenant without an outcome, at this ingress",
+        "Number of requests of a tenant in flight, at this ingress",
         lambda counts: str(counts.ongoing),
     ),
     (

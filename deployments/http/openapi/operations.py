@@ -104,7 +104,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     (f"{_MODEL}/rollout", "DELETE"): _rollout("End the rollout: the newest version answers"),
     (f"{_MODEL}/rollout/promote", "POST"): _rollout("Give the new version all requests"),
     (f"{_MODEL}/rollout/pause", "POST"): _rollout("Hold the weights as they are"),
-    (f"{_MODEL}/rollout/resume", "POST"): _rollout("Go on with what was paused"),
+    (f"{_MODEL}/rollout/resume", "POST"): _rollout("Resume what was paused"),
     (f"{_MODEL}/rollout/rollback", "POST"): _rollout("Give the stable version all requests"),
     ("/v2/repository/index", "POST"): Operation(
         "Models of the repositories", {_JSON: "RepositoryIndex"}, {_JSON: "RepositoryIndexRequest"}

@@ -19,7 +19,7 @@ CHECKOV_VERSION := 3.3.30
 MUTMUT_VERSION := 3.8.1
 KSERVE_VERSION := 0.20.0
 
-.PHONY: help compiled compiled-for-tests unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-measured unit-reached frameworks integration sequences stores faults test-times test-all conformance bench bench-perf bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools image-tools kserve-client fuzz mutants lanes chaos attack audit k8s-check clean
+.PHONY: help compiled compiled-for-tests unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-measured unit-reached frameworks integration sequences stores faults test-times test-all conformance bench bench-perf bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks docs interop-tools store-tools image-tools kserve-client fuzz mutants lanes chaos attack audit k8s-check clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -47,6 +47,7 @@ help:
 	@echo "make bench-on-demand 1,000 models on a server that keeps 50, under Zipf-distributed requests; ON_DEMAND=\"--requests 1000\""
 	@echo "make simulate what the control plane decides in a cluster of 1,000 nodes, without Ray; SCALE=\"--nodes 4000\" chooses"
 	@echo "make lanes    two nodes in network namespaces: throughput, delay and loss, a partition; LANES=\"--only loss\" chooses"
+	@echo "make docs     the documentation as a site with a search in dist/site; DOCS=serve shows it on port 8080 while it is edited"
 	@echo "make install  the virtual environment with Manta, its CPU extras and the tools, and 'make compiled' in the background (not with COMPILED=0)"
 	@echo "make compiled compile the request path with mypyc; until a source changes servers run that"
 	@echo "make wheel    wheels of Manta and of the tools in dist/, compiled if there is a C compiler; make wheel-test installs them elsewhere and serves"
@@ -157,6 +158,16 @@ frameworks: $(VENV)/.installed-frameworks
 	@for module in tests/frameworks/test_*.py; do \
 		$(PYTEST) -q -p no:schemathesis $$module || exit 1; \
 	done
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[docs]' --constraint constraints.txt
+	@touch $@
+
+# Broken links and anchors are errors.
+docs: $(VENV)/.installed-docs
+	$(BIN)/python scripts/make_reference.py
+	$(BIN)/python scripts/make_llms.py
+	$(BIN)/mkdocs $(if $(filter serve,$(DOCS)),serve --dev-addr 127.0.0.1:8080,build --strict --quiet)
 
 # The foreign HTTP/2 clients of the gRPC interop tests; without root or npm their tests are skipped.
 interop-tools:

@@ -25,6 +25,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 VARIABLE: Final = "MANTA_CHECK_BASE"
 # Those of the server, and those of the tools.
 _UNIT: Final = "tests/unit"
+_PAGES: Final = "docs"
 _OF_TOOLS: Final = "tools/tests"
 _ALL: Final = [_UNIT, _OF_TOOLS]
 # Folders in the path, with the packages in them that are looked at.
@@ -113,8 +114,10 @@ def _tests(modules: set[str]) -> set[str]:
 
 
 def _room(root: Path, changed: str) -> set[str]:
-    """Return the tests of the folder that mirrors a changed module's."""
+    """Return the tests of the folder that mirrors a changed module's, or of all pages."""
     path = Path(changed)
+    if path.parts[0] == _PAGES:
+        return _tests_in(root, _UNIT, _PAGES)
     if path.suffix != ".py" or path.parts[0] not in _PACKAGES or _is_of_tests(path):
         return set()
     room = Path(_UNIT, path.parent)
@@ -122,7 +125,11 @@ def _room(root: Path, changed: str) -> set[str]:
         room = _OF_TOOLS / path.parent.relative_to(_TOOLS_ROOT)
     while not (root / room).is_dir():
         room = room.parent
-    return {each.relative_to(root).as_posix() for each in (root / room).glob("test_*.py")}
+    return _tests_in(root, room)
+
+
+def _tests_in(root: Path, *folder: str | Path) -> set[str]:
+    return {each.relative_to(root).as_posix() for each in Path(root, *folder).glob("test_*.py")}
 
 
 def _naming(root: Path, changed: str) -> set[str]:

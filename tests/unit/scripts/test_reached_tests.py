@@ -44,6 +44,7 @@ def test_a_module_of_the_tests_support_reaches_who_imports_it():
     ("changed", "test"),
     [
         ("docs/chaos.md", "tests/unit/chaos/test_rules.py"),
+        ("docs/faq.md", "tests/unit/docs/test_words.py"),
         ("configs/server.yaml", "tests/unit/cluster/options/test_parsing.py"),
         ("scripts/gpu_check.py", "tests/unit/scripts/test_gpu_check.py"),
     ],

@@ -167,7 +167,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 docs: $(VENV)/.installed-docs
 	$(BIN)/python scripts/make_reference.py
 	$(BIN)/python scripts/make_llms.py
-	$(BIN)/mkdocs $(if $(filter serve,$(DOCS)),serve --dev-addr 127.0.0.1:8080,build --strict --quiet)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(if $(filter serve,$(DOCS)),serve --dev-addr 127.0.0.1:8080,build --strict --quiet)
 
 # The foreign HTTP/2 clients of the gRPC interop tests; without root or npm their tests are skipped.
 interop-tools:

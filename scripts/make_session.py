@@ -53,7 +53,7 @@ def picture(transcript: str) -> str:
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"'
-            f' width="{width}" height="{height}">',
+            f' width="{width}" height="{height}" xml:space="preserve">',
             "<title>A session: publish a model, check it, serve it, send a request</title>",
             "<style>text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;"
             "white-space:pre}</style>",

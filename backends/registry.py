@@ -16,6 +16,7 @@ process starts, and must not import a framework for that; hence a second group o
 """
 
 import contextlib
+import difflib
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -294,7 +295,8 @@ def _is_python(path: str) -> bool:
 
 
 def _unknown(name: str) -> InvalidArgumentError:
-    advice = _ADVICE.get(name)
+    near = difflib.get_close_matches(name, _BUILT_IN, n=1, cutoff=0.75)
+    advice = _ADVICE.get(name) or (f"did you mean '{near[0]}'?" if near else "")
     return InvalidArgumentError(not_found(name) + (f" {advice}" if advice else ""))
 
 

@@ -2,27 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``manta``."""
 
-import itertools
-import json
 import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TextIO
 
 from backends.compiled_form import is_compiled
 from cluster import __version__
-
-if TYPE_CHECKING:
-    from cluster.fork_server.starting import ForkServer
-    from cluster.options.table import ServerOptions
-
-# As shells report a command that a signal has ended.
-_SIGNAL_EXIT_CODE = 128
 
 # Kubernetes manifests for Triton, KServe's among them, have its command as the first argument.
 _SERVE_COMMANDS = ("serve", "tritonserver")
@@ -126,127 +113,7 @@ def _forget_output() -> None:
     os.dup2(nowhere, sys.stdout.fileno())
 
 
-class _StopSignals:
-    """SIGINT and SIGTERM, noted instead of obeyed."""
-
-    def __init__(self) -> None:
-        self.came = threading.Event()
-        self.first = 0
-
-    def catch(self) -> None:
-        """Install the handlers; once more after anybody has put others in their place."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._note)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        self.first = self.first or number
-        self.came.set()
-
-
 def _serve(arguments: list[str]) -> int:
-    signals = _StopSignals()
-    signals.catch()
-    from cluster.options.parsing import OptionError, parse_options, render_options  # noqa: PLC0415
+    from cluster.serving.command import serve  # noqa: PLC0415
 
-    try:
-        options = parse_options(arguments, os.environ, lambda path: Path(path).read_text())
-    except OptionError as error:
-        _say(error, sys.stderr if error.exit_code else sys.stdout)
-        return error.exit_code
-    for warning in options.warnings:
-        _say(warning, sys.stderr)
-    if options.print_options:
-        _say(render_options(options))
-        return 0
-    _conceal(arguments)
-    if options.ray_address:
-        from cluster.controller.gcs_watch import RECONNECT_S, RECONNECT_VARIABLE  # noqa: PLC0415
-
-        # Before Ray is imported. A cluster's head may be away for minutes and come back.
-        os.environ.setdefault(RECONNECT_VARIABLE, f"{RECONNECT_S:g}")
-    from cluster.server.ray_environment import begun  # noqa: PLC0415
-
-    # Before anything else has imported Ray; the cluster ends it.
-    return _run_server(options, signals, begun(options, os.environ))
-
-
-def _run_server(
-    options: "ServerOptions", signals: _StopSignals, fork_server: "ForkServer | None"
-) -> int:
-    # Ray takes a second to import; a mistyped flag should not.
-    from backends.api.errors import TritonError  # noqa: PLC0415
-    from cluster.server.ports import PortInUseError  # noqa: PLC0415
-    from cluster.server.ray_cluster import RayCluster  # noqa: PLC0415
-    from cluster.server.server import Server, StartInterruptedError  # noqa: PLC0415
-
-    try:
-        with Server(
-            options,
-            os.environ,
-            signals.catch,
-            signals.came.is_set,
-            lambda environment: RayCluster(environment, fork_server),
-            say=lambda line: _say(line, sys.stderr),
-        ) as server:
-            for warning in server.warnings:
-                _say(warning, sys.stderr)
-            _announce(server.status(), server.addresses)
-            signals.came.wait()
-            _say("Waiting for in-flight requests to complete.")
-    except StartInterruptedError:
-        _say("Stopped before the server was ready.", sys.stderr)
-        return _SIGNAL_EXIT_CODE + signals.first
-    except (TritonError, PortInUseError) as error:
-        _say(f"error: creating server: {_describe(error)}", sys.stderr)
-        return 1
-    return 0
-
-
-def _conceal(arguments: list[str]) -> None:
-    """Take secrets out of the command line and the environment before Ray has them."""
-    import setproctitle  # noqa: PLC0415 - only here
-
-    from cluster.options import concealing  # noqa: PLC0415
-    from cluster.options.parsing import ENVIRONMENT_PREFIX  # noqa: PLC0415
-    from cluster.options.table import FLAGS  # noqa: PLC0415
-
-    shown = concealing.shown_arguments(arguments, FLAGS.values())
-    if shown != arguments:
-        setproctitle.setproctitle(" ".join(("manta serve", *shown)))
-    concealing.conceal_variables(os.environ, FLAGS, ENVIRONMENT_PREFIX)
-
-
-def _describe(error: Exception) -> str:
-    code = getattr(error, "code", "")
-    return f"{code} - {error}" if code else str(error)
-
-
-def _announce(status: list[dict[str, Any]], addresses: dict[str, str]) -> None:
-    _say(_table(status))
-    names = {"grpc": "GRPCInferenceService", "http": "HTTPService", "metrics": "Metrics Service"}
-    for protocol in ("grpc", "http", "metrics"):
-        if protocol in addresses:
-            _say(f"Started {names[protocol]} at {addresses[protocol]}")
-    # One line for programs: tests and scripts read the chosen ports from it.
-    _say("MANTA_READY " + json.dumps({**addresses, "pid": os.getpid()}))
-
-
-def _table(status: list[dict[str, Any]]) -> str:
-    columns = ("name", "version", "backend", "instances", "state", "reason")
-    rows = [[str(row[column]).strip() for column in columns] for row in status]
-    # A reason may be a traceback of many lines.
-    lines = [
-        list(line)
-        for row in [[column.capitalize() for column in columns], *rows]
-        for line in itertools.zip_longest(*(cell.split("\n") for cell in row), fillvalue="")
-    ]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
-    shown = [
-        "| "
-        + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        + " |"
-        for line in lines
-    ]
-    return "\n".join([rule, shown[0], rule, *shown[1:], rule])
+    return serve(arguments, _say)

@@ -104,6 +104,18 @@ def _merge(config: ModelConfig, completed: AutoCompleteConfig) -> ModelConfig:
     return edit(config, change)
 
 
+def _declared(config: ModelConfig) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return datatype and shape that the model makes outputs with, by name; -1 is any length."""
+    batch = (-1,) if config.max_batch_size else ()
+    return {
+        output.name: (
+            output.datatype,
+            (*batch, *(output.dims if output.reshape is None else output.reshape)),
+        )
+        for output in config.output
+    }
+
+
 def _arguments(context: LoadContext) -> dict[str, str]:
     return {
         "model_config": to_json(context.config).decode(),
@@ -137,6 +149,7 @@ class PythonModelInstance(ModelInstance):
             str(context.version),
             [output.name for output in config.output],
             [state.output_name for state in states],
+            _declared(config),
         )
         if model_class is None:
             model_class = load_model_class(context, library)

@@ -111,7 +111,8 @@ class Boot:
         found = await adopt_live_instances(
             self.host, self.source, self.lifecycle, self.state.has_files_of
         )
-        _log.info("%d live instances adopted", found.count - len(found.outdated))
+        count = found.count - len(found.outdated)
+        _log.log(logging.INFO if count else logging.DEBUG, "%d live instances adopted", count)
         return found
 
     async def _load(self, found: Recovered) -> None:

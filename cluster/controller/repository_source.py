@@ -224,10 +224,15 @@ class RepositorySource:
             cause = error.__cause__
             if isinstance(cause, TritonError):
                 self.watch.note_unread(name, may_pass=isinstance(cause, _MAY_PASS))
-                _log.error("Poll failed for model directory '%s': %s", shown(name), cause.message)
-                # Clients match on the text; the cause is in the log and the model's state.
+                _log.error(
+                    "Poll failed for model directory '%s': %s",
+                    shown(name),
+                    cause.message,
+                    extra={"model": name_of(name)},
+                )
+                # Clients match on how the text begins.
                 text = f"failed to load '{name_of(name)}', failed to poll from model repository"
-                raise InternalError(text) from cause
+                raise InternalError(f"{text}: {cause.message}") from cause
             raise
         self.watch.note_unread(name, may_pass=False)
         return candidate
@@ -372,6 +377,7 @@ class RepositorySource:
             options_digest=candidate.digests[version],
             load_timeout_s=self._options.model_load_timeout_secs,
             log_level="INFO" if self._options.log_info else "WARNING",
+            log_format=self._options.log_format,
             lanes=lane_settings(self._options),
             host_policies=self.host_policies,
             cache=cache_settings(self._options.cache_config),

@@ -342,9 +342,10 @@ class ModelLifecycle:
         is_explicit: bool,
         is_poll: bool,
     ) -> None:
+        candidate: Candidate | None = None
+        failed = model.versions.failed
         try:
             candidate = await self._source.read(name, override, model.kept_override)
-            failed = model.versions.failed
             if is_poll and failed is not None and failed.is_same(candidate):
                 await self._source.release(candidate)
                 return
@@ -371,7 +372,14 @@ class ModelLifecycle:
             if record.ready_versions or not self._waits_for_models(name):
                 # Nobody asks for what was refused when it is loaded anew with its models.
                 model.override = model.kept_override
-            _log.error("failed to load '%s': %s", shown(name), reason.strip())
+            if candidate is not None and model.versions.failed is failed:
+                # What cannot be read, and versions that fail, are logged where that happens.
+                _log.error(
+                    "failed to load '%s': %s",
+                    shown(name),
+                    reason.strip(),
+                    extra={"model": shown(name)},
+                )
             raise
         model.kept_override = model.override
         is_explicit = is_explicit or self.records[name].is_explicit

@@ -248,8 +248,8 @@ def index_rows(
 ) -> list[dict[str, str]]:
     """Render the repository index: the models of the repository, each with its known versions.
 
-    A model that was never loaded, or whose config cannot be read, has its name only; one without a
-    usable version is left out.
+    A model that was never loaded has its name only, and one that could not be read the reason, too;
+    one without a usable version is left out.
 
     Triton: core/src/tritonserver.cc TRITONSERVER_ServerModelIndex @73aad7c
     """
@@ -265,7 +265,7 @@ def index_rows(
                     "reason": "model appears in two or more repositories",
                 }
             )
-        elif record is not None and record.is_on_demand and not record.versions:
+        elif record is not None and _has_row_of_its_own(record):
             rows.append(_unread_row(record))
         elif record is None or not record.is_known:
             rows.append({"name": name})
@@ -283,8 +283,13 @@ def index_rows(
 _STATE_TEXTS = {state: state.value for state in ModelReadyState}
 
 
+def _has_row_of_its_own(record: ModelRecord) -> bool:
+    is_unreadable = record.failure and not record.is_known
+    return not record.versions and bool(record.is_on_demand or is_unreadable)
+
+
 def _unread_row(record: ModelRecord) -> dict[str, str]:
-    """Return the row of a model that loads with its first use, which has no versions yet."""
+    """Return the row of a model without versions: it could not be read, or loads on demand."""
     state = ModelReadyState.UNAVAILABLE if record.failure else ModelReadyState.READY
     reason = record.failure or DORMANT_REASON
     return {"name": name_of(record.name), "state": state.value, "reason": reason}

@@ -303,11 +303,17 @@ class VersionLoader:
         on_blocked: Callable[[], None],
     ) -> Loaded | TritonError:
         for attempts_left in range(self._retry_count, -1, -1):
-            _log.info("loading: %s:%d", name, version)
+            _log.debug("loading: %s:%d", name, version)
             outcome = await self._try(name, version, begin, on_blocked)
             if isinstance(outcome, Loaded):
                 return outcome
-            _log.error("failed to load '%s' version %d: %s", name, version, outcome.as_string())
+            _log.error(
+                "failed to load '%s' version %d: %s",
+                name,
+                version,
+                outcome.as_string(),
+                extra={"model": name, "version": version},
+            )
             # The listing is of what is no longer there.
             if not attempts_left or isinstance(outcome, ModelChangedError):
                 return outcome

@@ -138,7 +138,7 @@ class ModelVersions:
         Raises:
             TritonError: A version failed to load; what served before still serves.
         """
-        name = self._name
+        name, began_s = self._name, asyncio.get_running_loop().time()
         self.is_outdated = False
         known = self._records.of(name)
         self._records.note(replace(known, is_known=True))
@@ -168,7 +168,12 @@ class ModelVersions:
             await self._succession.replace(by_pool, None, on_blocked)
             self._taken_over(candidate, staying)
         if loaded:
-            _log.info("successfully loaded '%s'", shown(name))
+            _log.info(
+                "successfully loaded '%s' in %.1f s",
+                shown(name),
+                asyncio.get_running_loop().time() - began_s,
+                extra={"model": shown(name)},
+            )
         return bool(new or stale)
 
     def owns(self, candidate: Candidate) -> bool:

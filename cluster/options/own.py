@@ -123,6 +123,11 @@ class OwnOptions:
     consolidate_after_secs: float = _nodes(
         300.0, "Seconds that a node must be under-used before it is emptied.", values.fraction
     )
+    verbose: bool = _starting(
+        False,
+        "Print what Ray and Serve say, too, and log as --log-verbose=1 does.",
+        takes_value=False,
+    )
     wait_for_models: str = _starting(
         AUTO,
         "What an application on Serve waits for before it is RUNNING: all, until every start-up"

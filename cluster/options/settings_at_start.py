@@ -34,7 +34,7 @@ def log_settings(options: ServerOptions) -> LogSettings:
         info=options.log_info,
         warning=options.log_warning,
         error=options.log_error,
-        verbose_level=options.log_verbose,
+        verbose_level=max(options.log_verbose, int(options.verbose)),
         format=options.log_format,
     )
 

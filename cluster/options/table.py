@@ -56,8 +56,10 @@ class ServerOptions(OwnOptions):
     log_error: bool = _logging(True, "Log at ERROR.")
     log_format: str = _logging(
         "default",
-        "Form of log lines: default or ISO8601.",
-        values.choice("invalid argument for --log-format", "default", "ISO8601", fold=False),
+        "Form of log lines: default, ISO8601, or json, also of what models print.",
+        values.choice(
+            "invalid argument for --log-format", "default", "ISO8601", "json", fold=False
+        ),
     )
     log_file: str = _logging("", "File to log to in place of the console.")
     model_repository: tuple[str, ...] = _repository(

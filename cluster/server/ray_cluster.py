@@ -3,6 +3,7 @@
 """The Ray cluster a server runs on, its own or one it has joined, as `Server` sees it."""
 
 import logging
+import os
 import subprocess
 import threading
 import time
@@ -28,6 +29,7 @@ from cluster.server.embedded_node import embedded_node, logs_folder
 from cluster.server.error_messages import pause_while_the_head_is_away
 from cluster.server.ray_environment import prepare
 from cluster.server.reaper import start_reaper
+from cluster.server.shown_lines import manner_of
 from cluster.server.start_controller import (
     create_another,
     find_controller,
@@ -220,12 +222,18 @@ class RayCluster:
         return bool(ray.is_initialized())
 
     @property
+    def address(self) -> str:
+        """Host and port of the GCS, for Ray's own tools."""
+        return str(ray.get_runtime_context().gcs_address)
+
+    @property
     def starts_serve(self) -> bool:
         """Whether Serve is this server's to end."""
         return not self.is_own and not self._had_serve
 
-    def start(self, *, dashboard: bool) -> None:
+    def start(self, options: ServerOptions) -> None:
         """Start a cluster of one's own."""
+        dashboard = options.dashboard
         prepare(self._environment, dashboard=dashboard)
         self.is_own = True
         forks = self._fork_server
@@ -236,13 +244,18 @@ class RayCluster:
                 namespace=NAMESPACE,
                 include_dashboard=dashboard,
                 object_store_memory=_OBJECT_STORE_BYTES,
-                logging_level=logging.ERROR,
+                logging_level=_rays_level(options),
                 log_to_driver=True,
             )
         pause_while_the_head_is_away()
-        self._output = WorkerOutput(logs_folder())
+        self._output = WorkerOutput(logs_folder(), manner_of(options, is_terminal=os.isatty(1)))
         if dashboard:
             self._reaper = start_reaper()
+
+    def has_started(self) -> None:
+        """Note that the server is ready: what its processes log comes as they write it."""
+        if self._output is not None:
+            self._output.has_started()
 
     def join(self, address: str) -> None:
         """Join a cluster, unless this process is part of one, and make sure no server runs on it.
@@ -305,6 +318,7 @@ class RayCluster:
         Raises:
             InternalError: Replicas cannot start; the message says why.
         """
+        logging.getLogger("ray.serve").setLevel(_rays_level(options))
         serve_application.start_serve()
         check()
         self._has_deployed = True
@@ -343,6 +357,11 @@ class RayCluster:
             self._reaper.wait()
         if self._fork_server is not None:
             self._fork_server.end()
+
+
+def _rays_level(options: ServerOptions) -> int:
+    """Return the level of what Ray and Serve log in this process."""
+    return logging.INFO if options.verbose else logging.ERROR
 
 
 def _why(error: BaseException) -> str:

@@ -30,7 +30,12 @@ from cluster.server.end_ingress import end_with_serve, end_without_serve
 from cluster.server.head_watch import HeadWatch, short_patience
 from cluster.server.ports import PortReservation
 from cluster.server.ray_cluster import Controller, RayCluster
-from cluster.server.transport_options import check_access, check_captures, check_tls
+from cluster.server.transport_options import (
+    check_access,
+    check_captures,
+    check_tls,
+    listeners,
+)
 from deployments.supervision.unix_sockets import is_unix
 
 # Clients may have been told that the server is ready before Serve tells this process.
@@ -52,6 +57,7 @@ class Server:
         is_interrupted: Asked while starting whether to give up.
         connect: Makes the connection with Ray.
         say: Takes lines for the operator while the server runs.
+        on_phase: Told what of the start is done.
 
     Attributes:
         options: The options, with the ports that were chosen.
@@ -66,6 +72,7 @@ class Server:
         is_interrupted: Callable[[], bool] = lambda: False,
         connect: Callable[[MutableMapping[str, str]], RayCluster] = RayCluster,
         say: Callable[[str], None] = lambda line: None,
+        on_phase: Callable[[str], None] = lambda what: None,
     ) -> None:
         self.options = options
         self.warnings: list[str] = []
@@ -79,12 +86,13 @@ class Server:
         self._last_step_until_s: float | None = None
         self._ended = threading.Event()
         self._say = say
+        self._on_phase = on_phase
         self._head = HeadWatch(self._cluster.ask_head, say)
 
     @property
     def addresses(self) -> dict[str, str]:
         """URLs by protocol, for those that are on."""
-        rows = ((name, host, port) for name, on, host, port in self._listeners() if on)
+        rows = ((name, host, port) for name, on, host, port in listeners(self.options) if on)
         return {name: host if is_unix(host) else f"{host}:{port}" for name, host, port in rows}
 
     def start(self) -> None:
@@ -99,12 +107,16 @@ class Server:
         """
         self._check_files()
         self._enter_ray()
+        how = "joined" if self._joins else "started"
+        self._on_phase(f"Ray {how} at {self._cluster.address}")
         controller = self._take_cluster()
         controller.begin_loading()
         self._keep_lease(controller)
         self._check()
         self._cluster.deploy(self.options, self._check_last_step)
+        self._on_phase("ports open")
         self._require_models(controller.wait_loaded(self._check_last_step))
+        self._cluster.has_started()
 
     def _check_files(self) -> None:
         """Look at what needs no Ray, which takes seconds to start."""
@@ -127,7 +139,7 @@ class Server:
             self._reserve_ports()
         else:
             self._reserve_ports()
-            self._cluster.start(dashboard=self.options.dashboard)
+            self._cluster.start(self.options)
             self._on_ray_started()
         self._check()
 
@@ -157,10 +169,9 @@ class Server:
     def _require_models(self, rows: list[dict[str, Any]]) -> None:
         failed = [row for row in rows if row["state"] != "READY"]
         if failed and self.options.exit_on_error:
-            raise InternalError(
-                "failed to load all models: "
-                + "; ".join(f"{row['name']}: {row['reason']}" for row in failed)
-            )
+            reasons = [f"{row['name']}: {row['reason'].strip()}" for row in failed]
+            between = " " if len(reasons) == 1 else "\n\n"
+            raise InternalError(between.join(("failed to load all models:", *reasons)))
 
     def status(self) -> list[dict[str, Any]]:
         """Return name, version, backend, instances, state and reason of each model version."""
@@ -217,20 +228,10 @@ class Server:
         if time.monotonic() >= self._last_step_until_s:
             raise StartInterruptedError
 
-    def _listeners(self) -> tuple[tuple[str, bool, str, int], ...]:
-        """Return protocol, whether it is on, address and port."""
-        options = self.options
-        metrics_address = options.metrics_address or options.http_address
-        return (
-            ("http", options.allow_http, options.http_address, options.http_port),
-            ("grpc", options.allow_grpc, options.grpc_address, options.grpc_port),
-            ("metrics", options.allow_metrics, metrics_address, options.metrics_port),
-        )
-
     def _reserve_ports(self) -> None:
         chosen: dict[str, Any] = {
             f"{name}_port": self._ports.reserve(f"--{name}-port", host, port)
-            for name, on, host, port in self._listeners()
+            for name, on, host, port in listeners(self.options)
             if on and not is_unix(host)
         }
         self.options = dataclasses.replace(self.options, **chosen)

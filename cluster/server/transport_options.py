@@ -67,6 +67,16 @@ def check_access(options: ServerOptions) -> None:
         load_policy(options.access_policy)
 
 
+def listeners(options: ServerOptions) -> tuple[tuple[str, bool, str, int], ...]:
+    """Return protocol, whether it is on, address and port."""
+    metrics_address = options.metrics_address or options.http_address
+    return (
+        ("http", options.allow_http, options.http_address, options.http_port),
+        ("grpc", options.allow_grpc, options.grpc_address, options.grpc_port),
+        ("metrics", options.allow_metrics, metrics_address, options.metrics_port),
+    )
+
+
 def grpc_options(options: ServerOptions) -> dict[str, int]:
     """Return the keepalive flags by their names without ``--grpc-``; those of value 0 are unset."""
     values = {name: int(getattr(options, f"grpc_{name.replace('-', '_')}")) for name in OPTIONS}

@@ -4,8 +4,8 @@
 
 Ray's workers write into files of the session, ``worker-<id>-<job>-<pid>.out`` and ``.err``, which
 Ray's own log monitor would send over the GCS, shortened to one of equal lines. A thread of this
-process reads them as they grow and writes their lines to its own output. Where a person reads, that
-is on a terminal, a line begins with the name of its process, such as ``add_sub/1#0``.
+process reads them as they grow and writes their lines to its own output, as
+`cluster.server.shown_lines` says.
 """
 
 import logging
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cluster.server.file_changes import FileChanges
+from cluster.server.shown_lines import Manner
 
 _log = logging.getLogger(__name__)
 
@@ -59,12 +60,12 @@ class Tails:
     Args:
         folder: Where they are.
         print_lines: Takes the number of a standard stream and whole lines.
-        with_names: Whether lines begin with the name of their process.
+        manner: How lines are shown.
     """
 
     folder: Path
     print_lines: Print
-    with_names: bool
+    manner: Manner
     _tails: dict[str, _Tail] = field(default_factory=dict)
 
     def look(self) -> None:
@@ -88,7 +89,8 @@ class Tails:
         """Print lines that have no end."""
         for name, tail in self._tails.items():
             if tail.rest:
-                self.print_lines(_STREAMS[name[-3:]], self._shown([tail.rest], tail))
+                stream = _STREAMS[name[-3:]]
+                self.print_lines(stream, self._shown([tail.rest], tail, stream))
                 tail.rest = b""
 
     def _tail_of(self, name: str, inode: int) -> _Tail:
@@ -121,19 +123,20 @@ class Tails:
             *lines, tail.rest = (tail.rest + part).split(b"\n")
             if len(tail.rest) > _LINE_BYTES:
                 lines, tail.rest = [*lines, tail.rest], b""
-            shown = self._shown(lines, tail)
+            shown = self._shown(lines, tail, stream)
             if shown:
                 self.print_lines(stream, shown)
 
-    def _shown(self, lines: list[bytes], tail: _Tail) -> bytes:
-        return b"".join(self._each_shown(lines, tail))
+    def _shown(self, lines: list[bytes], tail: _Tail, stream: int) -> bytes:
+        return b"".join(each + b"\n" for each in self._each_shown(lines, tail, stream))
 
-    def _each_shown(self, lines: list[bytes], tail: _Tail) -> Iterator[bytes]:
+    def _each_shown(self, lines: list[bytes], tail: _Tail, stream: int) -> Iterator[bytes]:
         for line in lines:
             mark = _MARK.fullmatch(line)
             if mark is None:
-                prefix = tail.name + b": " if self.with_names and tail.name else b""
-                yield prefix + line + b"\n"
+                shown = self.manner.shown(line, stream, tail.name)
+                if shown is not None:
+                    yield shown
             elif mark[1] == _NAME:
                 tail.name = mark[2]
 
@@ -149,16 +152,18 @@ class WorkerOutput:
 
     Args:
         folder: Where Ray's session keeps its logs.
-        with_names: Whether lines begin with the name of their process; None: on a terminal.
+        manner: How lines are shown.
     """
 
-    def __init__(self, folder: Path, *, with_names: bool | None = None) -> None:
-        if with_names is None:
-            with_names = os.isatty(1)
-        self._tails = Tails(folder, written, with_names)
+    def __init__(self, folder: Path, manner: Manner) -> None:
+        self._tails = Tails(folder, written, manner)
         self._end, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._run, name="manta-output", daemon=True)
         self._thread.start()
+
+    def has_started(self) -> None:
+        """Note that the server is ready."""
+        self._tails.manner.is_starting = False
 
     def stop(self) -> None:
         """Print what there is, and end."""

@@ -46,6 +46,7 @@ from deployments.instance.executor import Executor
 from deployments.instance.freed_memory import keep_freed_memory
 from deployments.instance.lanes import InstanceLanes
 from deployments.instance.lead import Lead
+from deployments.instance.load_watch import LoadWatch
 from deployments.instance.loading import LoadedInstance, load_instance
 from deployments.instance.main_thread import MAIN
 from deployments.instance.model_calls import RouterCaller
@@ -65,6 +66,7 @@ from deployments.rate_limiter.claim import ResourceClaim
 from deployments.reactor.reactor import Reactor
 from deployments.scheduling.factory import Conditions
 from deployments.scheduling.holds import holds_of
+from deployments.settings.log_lines import set_known_fields
 from deployments.shared_memory.objects import RegionMemory
 from deployments.slabs.pool import SlabPool
 
@@ -116,7 +118,10 @@ class ModelInstanceActor:
     ) -> None:
         spec = spec if read_cache is None else replace(spec, cache=read_cache())
         spec = spec if read_secret is None else replace(spec, secret=read_secret())
-        become_plain(spec.log_level)
+        become_plain(spec.log_level, spec.log_format, spec.title)
+        set_known_fields(
+            {"model": spec.model_name, "version": str(spec.version), "instance": spec.title}
+        )
         setproctitle.setproctitle(f"manta: {spec.title}")
         # Ray titles an idle process, and its lines of log, by class.
         self.__class__ = type(spec.title, (type(self),), {})
@@ -313,7 +318,8 @@ class ModelInstanceActor:
             claim = self._claim = self._join_arbiter()
             pause = None if claim is None else claim.paused
             spec = with_local_files(self._spec, self._fetch_to_node)
-            loaded = load_instance(spec, self._caller, pause)
+            with LoadWatch(spec.name, spec.model_dir):
+                loaded = load_instance(spec, self._caller, pause)
         except TritonError as error:
             self._loaded.set_exception(error)
             return

@@ -26,18 +26,24 @@ _log = logging.getLogger(__name__)
 
 _WORKER: Final = "default_worker.py"
 _MAIN: Final = "__main__"
+_MARK: Final = ":actor_name:"
 
 
-def become_plain(log_level: str) -> None:
+def become_plain(log_level: str, log_format: str = "default", title: str = "") -> None:
     """Set this process back, if it is a Ray worker's; its loops that run go on as they are.
 
     Args:
         log_level: Of the lines of this project.
+        log_format: Their form; see `LogSettings.format`.
+        title: Whom lines that it prints are said to be of; empty leaves the name of its class.
     """
     script = Path(sys.argv[0])
     if script.name != _WORKER:
         return
-    log_until_told(log_level)
+    for stream in (sys.stdout, sys.stderr) if title else ():
+        # As Ray marks a file of an actor; it did so by the class, before the constructor ran.
+        print(f"{_MARK}{title}", file=stream, flush=True)
+    log_until_told(log_level, log_format)
     sys.argv[:] = [""]
     sys.path[:] = [each for each in sys.path if each != str(script.parent)]
     sys.excepthook = sys.__excepthook__

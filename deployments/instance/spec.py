@@ -85,6 +85,7 @@ class GenerationSpec:
         options_digest: Digest of files and options that, when it changes, asks for a reload.
         load_timeout_s: How long the load may take, warmup included; 0.0 for ever.
         log_level: Level of the process's log.
+        log_format: Form of its lines; see `LogSettings.format`.
         lanes: The server's options about lanes.
         cache: Name and settings of the response cache, for calls to other models; None without
             one. Never logged.
@@ -108,6 +109,7 @@ class GenerationSpec:
     options_digest: str = ""
     load_timeout_s: float = 0.0
     log_level: str = "INFO"
+    log_format: str = "default"
     lanes: LaneSettings = LaneSettings()
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None

@@ -178,7 +178,7 @@ class Candidacy:
         self._ended.clear()
         self.epoch = epoch = self._clock_ns()
         server.open(sock, epoch)
-        logger.info("elected queue leader for this node")
+        logger.debug("elected queue leader for this node")
         self._events.became_holder(epoch)
         return True
 

@@ -25,7 +25,7 @@ LOG_FLAGS: Final = {"log_info": "info", "log_warning": "warning", "log_error": "
 LOG_LEVEL: Final = "log_verbose_level"
 LOG_FORMAT: Final = "log_format"
 LOG_FILE: Final = "log_file"
-LOG_FORMATS: Final = ("default", "ISO8601")
+LOG_FORMATS: Final = ("default", "ISO8601", "json")
 
 _LEVELS: Final = ("TIMESTAMPS", "TENSORS")
 _OFF: Final = "OFF"

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Log lines in Triton's two formats, and the one place that sets a process's logging up.
+"""Log lines in Triton's two formats or as JSON, and the one place that sets a process's logging up.
 
 Triton: common/include/triton/common/logging.h @83adf7c
 """
@@ -11,9 +11,12 @@ import os
 import re
 import sys
 import time
-from typing import Final
+import traceback
+from collections.abc import Mapping
+from typing import Any, Final
 
 from backends.compiled_form import PACKAGES
+from deployments.settings.json_lines import as_json
 from deployments.settings.server_settings import LogSettings
 
 # The packages of this project, what models log and what asyncio says of callbacks that raised; Ray
@@ -26,7 +29,11 @@ _LOST_PEER: Final = "socket.send() raised exception."
 _HEADING: Final = re.compile(r"^(?=[IWE][0-9]{4} |[0-9]{4}-[0-9]{2}-[0-9]{2}T)", re.MULTILINE)
 _UNESCAPED: Final = os.environ.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") == "0"
 
+JSON: Final = "json"
+
 _installed: list[logging.Handler] = []
+# What is known of all lines of this process, by name of `json_lines.FIELDS`.
+_known: dict[str, str] = {}
 
 
 def set_up_logging(settings: LogSettings) -> None:
@@ -38,16 +45,22 @@ def set_up_logging(settings: LogSettings) -> None:
         # Not sys.stderr: in its replicas Serve takes lines written there for its own log, and drops
         # them below its level.
         handler = logging.StreamHandler(sys.__stderr__)
-    handler.setFormatter(TritonFormatter(settings.format))
+    handler.setFormatter(_formatter(settings.format))
     handler.addFilter(SeverityFilter(settings))
     _install(handler, logging.DEBUG if settings.verbose_level > 0 else logging.INFO)
 
 
-def log_until_told(level: str) -> None:
-    """Log as `logging.basicConfig` has it until there are settings; the root is a model's."""
+def log_until_told(level: str, style: str = "default") -> None:
+    """Log to standard error until there are settings; the root logger is a model's."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(logging.BASIC_FORMAT))
+    handler.setFormatter(_formatter(style))
     _install(handler, level)
+
+
+def set_known_fields(fields: Mapping[str, str]) -> None:
+    """Say what all lines of this process are of, by name of `json_lines.FIELDS`."""
+    _known.clear()
+    _known.update(fields)
 
 
 def _install(handler: logging.Handler, level: int | str) -> None:
@@ -61,6 +74,10 @@ def _install(handler: logging.Handler, level: int | str) -> None:
     for old in _installed:
         old.close()
     _installed[:] = [handler]
+
+
+def _formatter(style: str) -> logging.Formatter:
+    return JsonFormatter() if style == JSON else TritonFormatter(style)
 
 
 class SeverityFilter(logging.Filter):
@@ -87,7 +104,26 @@ class SeverityFilter(logging.Filter):
         return self._is_on[_LETTERS.get(record.levelname, "E")]
 
 
-class TritonFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """Return the traceback.
+
+        Not by way of `print`, as the class above has it: in a replica Ray Serve puts a `print` in
+        its place that writes tuples into files.
+        """
+        return "".join(traceback.format_exception(*ei)).rstrip("\n")
+
+
+class JsonFormatter(_Formatter):
+    """Formats a record as a JSON object; see `deployments.settings.json_lines`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        found = self.formatException(record.exc_info) if record.exc_info else ""
+        return as_json(record, _known, found)
+
+
+class TritonFormatter(_Formatter):
     """Formats a record as Triton would.
 
     Args:

@@ -37,7 +37,7 @@ class LogSettings:
         warning: Whether WARNING is logged.
         error: Whether ERROR is logged.
         verbose_level: Above 0, DEBUG is logged too.
-        format: ``default`` or ``ISO8601``.
+        format: ``default``, ``ISO8601`` or ``json``.
     """
 
     file: str = ""

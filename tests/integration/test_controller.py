@@ -236,8 +236,8 @@ async def test_failed_loads_say_what_triton_says_and_why(controller: Any) -> Non
     )
     with pytest.raises(InternalError) as unknown:
         await client.load("no_such", {})
-    assert unknown.value.message == (
-        "failed to load 'no_such', failed to poll from model repository"
+    assert unknown.value.message.startswith(
+        "failed to load 'no_such', failed to poll from model repository: "
     )
 
 

@@ -8,6 +8,7 @@ Starts are most of what integration tests take, so a run keeps them, and too man
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections import defaultdict
@@ -15,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+_MODELS: Final = re.compile(r"(\d+) (of \d+ )?models? ready after ")
 FILE: Final = Path(__file__).resolve().parents[2] / ".cache/test-times.jsonl"
 
 
@@ -26,7 +28,7 @@ class StartTimes:
         module: The test module that started it.
         first_line_s: From the command to the first line.
         ready_s: From the command until it was ready.
-        models: Versions in its table when it was ready.
+        models: Models that were ready, of those it was started with.
         end_s: From the signal to its end.
     """
 
@@ -52,8 +54,8 @@ class StartClock:
         now_s = time.monotonic() - self._began_s
         if self._times.first_line_s is None:
             self._times.first_line_s = now_s
-        if "| READY " in line:
-            self._times.models += 1
+        if (found := _MODELS.match(line)) is not None:
+            self._times.models = int(found[1])
         if line.startswith("MANTA_READY "):
             self._times.ready_s = now_s
 

@@ -27,7 +27,7 @@ def started(*lines: str) -> None:
 
 
 def test_a_server_is_kept_with_what_it_came_to(file):
-    started("Started\n", "| a | 1 | python | 1 | READY | |\n", "MANTA_READY {}\n")
+    started("Started\n", "1 model ready after 2.0 s\n", "MANTA_READY {}\n")
     started()
     first, second = map(json.loads, file.read_text().splitlines())
     assert first["module"] == "tests/unit/test_start_times.py"

@@ -11,6 +11,7 @@ Triton: python_backend/src/infer_request.cc Exec, request_executor.cc, pb_respon
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from queue import Empty, SimpleQueue
@@ -21,6 +22,7 @@ from backends.api.errors import TritonError as ApiError
 from backends.api.model_caller import Call, ModelCaller
 from backends.api.request import InferenceRequest as ApiRequest
 from backends.api.request import InferenceResponse as ApiResponse
+from backends.api.request import TraceContext
 from backends.python.model_side.current_model import CURRENT
 from backends.python.model_side.failure import TritonModelException, from_api_error
 from backends.python.model_side.response import InferenceResponse
@@ -53,6 +55,28 @@ def allow_calls(caller: ModelCaller | None, pause: Pause | None = None) -> None:
 def set_parents(requests: Sequence[ExecuteRequest]) -> None:
     """Note the requests that are executed here, and in coroutines started from here."""
     _parents.set(requests)
+
+
+def log_fields() -> dict[str, str]:
+    """Return request id, tenant and trace id of what is executed here, if it is one request."""
+    parents = _parents.get()
+    if len(parents) != 1:
+        return {}
+    request = parents[0].request
+    trace = request.trace
+    return {
+        "request_id": request.id,
+        "tenant": request.tenant,
+        "trace_id": "" if trace is None else trace_id(trace),
+    }
+
+
+def trace_id(trace: TraceContext) -> str:
+    """Return the id that a trace's records have: OpenTelemetry's, else the number of the record."""
+    if not trace.context:
+        return str(trace.id)
+    parts = json.loads(trace.context).get("traceparent", "").split("-")
+    return str(parts[1]) if len(parts) > 1 else ""
 
 
 def pins_of_parents(request_id: str) -> dict[str, int] | None:

@@ -118,9 +118,17 @@ _CALLERS = (
 )
 
 
+_MISSING = (
+    "; list its package in a requirements.txt beside model.py, or name an environment that has it"
+    " with parameter EXECUTION_ENV_PATH or runtime_env"
+)
+
+
 def describe(error: BaseException) -> str:
     """Render an exception: type, message and the model's frames, innermost first."""
     text = f"{type(error).__name__}: {str(error) or '<EMPTY MESSAGE>'}"
+    if isinstance(error, ModuleNotFoundError):
+        text += _MISSING
     frames = _frames(error.__traceback__)
     return f"{text}\n\nAt:\n{''.join(reversed(frames))}" if frames else text
 

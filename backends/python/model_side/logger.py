@@ -8,6 +8,7 @@ Triton: python_backend/src/pb_stub_log.cc
 import logging
 from typing import Any, ClassVar
 
+from backends.python.model_side.calls import log_fields
 from backends.python.model_side.failure import NumberedEnum
 
 _logger = logging.getLogger("manta.python_backend.model")
@@ -48,24 +49,24 @@ class Logger:
     @staticmethod
     def log(message: str, level: _Level = LogLevel.INFO) -> None:
         """Log at a level."""
-        _logger.log(_LEVEL[level], "%s", message, stacklevel=_STACK_LEVEL)
+        _logger.log(_LEVEL[level], "%s", message, stacklevel=_STACK_LEVEL, extra=log_fields())
 
     @staticmethod
     def log_info(message: str) -> None:
         """Log at level INFO."""
-        _logger.info("%s", message, stacklevel=_STACK_LEVEL)
+        _logger.info("%s", message, stacklevel=_STACK_LEVEL, extra=log_fields())
 
     @staticmethod
     def log_warn(message: str) -> None:
         """Log at level WARNING."""
-        _logger.warning("%s", message, stacklevel=_STACK_LEVEL)
+        _logger.warning("%s", message, stacklevel=_STACK_LEVEL, extra=log_fields())
 
     @staticmethod
     def log_error(message: str) -> None:
         """Log at level ERROR."""
-        _logger.error("%s", message, stacklevel=_STACK_LEVEL)
+        _logger.error("%s", message, stacklevel=_STACK_LEVEL, extra=log_fields())
 
     @staticmethod
     def log_verbose(message: str) -> None:
         """Log at level VERBOSE."""
-        _logger.debug("%s", message, stacklevel=_STACK_LEVEL)
+        _logger.debug("%s", message, stacklevel=_STACK_LEVEL, extra=log_fields())

@@ -20,6 +20,7 @@ from backends.api.backend import ExecuteRequest
 from backends.api.errors import InternalError, RequestCancelledError
 from backends.api.errors import TritonError as ApiError
 from backends.api.request import InferenceResponse as ApiResponse
+from backends.api.request import Tensor as WireTensor
 from backends.python.model_side.failure import TritonError, TritonModelException, to_api_error
 from backends.python.model_side.tensor import Tensor
 
@@ -113,9 +114,10 @@ class ResponseWriter:
         model_version: Version in responses.
         outputs: Names of all outputs in the config; others cannot be asked for.
         states: Names of the outputs a sequence keeps, asked for or not.
+        declared: Datatype and shape of outputs by name, as configured; -1 is any length.
     """
 
-    __slots__ = ("_model_name", "_model_version", "_states", "output_names")
+    __slots__ = ("_model_name", "_model_version", "_states", "_unseen", "output_names")
 
     def __init__(
         self,
@@ -123,8 +125,11 @@ class ResponseWriter:
         model_version: str,
         outputs: Sequence[str],
         states: Sequence[str] = (),
+        declared: Mapping[str, tuple[str, tuple[int, ...]]] | None = None,
     ) -> None:
         self._model_name = model_name
+        # Those that no response has had yet: the first one is looked at.
+        self._unseen = dict(declared or {})
         self._states = frozenset(states)
         self._model_version = model_version
         self.output_names = frozenset(outputs)
@@ -163,6 +168,8 @@ class ResponseWriter:
             reason = f"model '{self._model_name}' sent an output that cannot be written: "
             _fail(execute_request, InternalError(f"{reason}{unwritable}"), final=final)
             return
+        if self._unseen:
+            self._compare(outputs)
         execute_request.respond(
             ApiResponse(
                 self._model_name,
@@ -173,6 +180,25 @@ class ResponseWriter:
             ),
             final=final,
         )
+
+    def _compare(self, outputs: Sequence[WireTensor]) -> None:
+        """Warn of outputs that are not as configured; Triton answers with what the model made."""
+        for output in outputs:
+            datatype, shape = self._unseen.pop(output.name, (output.datatype, output.shape))
+            is_alike = len(shape) == len(output.shape) and all(
+                wanted in {-1, given} for wanted, given in zip(shape, output.shape, strict=True)
+            )
+            if datatype != output.datatype or not is_alike:
+                logger.warning(
+                    "model '%s' answers output '%s' with %s%s, but its config says %s%s: correct"
+                    " one of them; clients get what the model made",
+                    self._model_name,
+                    output.name,
+                    output.datatype,
+                    list(output.shape),
+                    datatype,
+                    list(shape),
+                )
 
 
 def _fail(execute_request: ExecuteRequest, error: ApiError, *, final: bool) -> None:

@@ -52,6 +52,11 @@ class Verdict:
         return all(defect.severity is not Severity.ERROR for defect in self.defects)
 
     @property
+    def errors(self) -> tuple[str, ...]:
+        """What a load would meet, a line each, with the place and what to do."""
+        return tuple(str(each) for each in self.defects if each.severity is Severity.ERROR)
+
+    @property
     def reason(self) -> str:
         """Why it does not load."""
         errors = (each.text for each in self.defects if each.severity is Severity.ERROR)

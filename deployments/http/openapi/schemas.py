@@ -51,7 +51,7 @@ _TRACE: Final[Schema] = {
 _LOG_FLAGS: Final[Schema] = {"log_info": _FLAG, "log_warning": _FLAG, "log_error": _FLAG}
 _LOG_VALUES: Final[Schema] = {
     "log_verbose_level": _COUNT,
-    "log_format": {"type": "string", "enum": ["default", "ISO8601"]},
+    "log_format": {"type": "string", "enum": ["default", "ISO8601", "json"]},
 }
 
 SCHEMAS: Final[dict[str, Schema]] = {

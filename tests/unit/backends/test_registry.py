@@ -48,6 +48,16 @@ def test_unknown_backend_has_the_text_of_triton(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("pytohn", "did you mean 'python'?"), ("onnx-runtime", "did you mean 'onnxruntime'?")],
+)
+def test_a_mistyped_backend_has_the_nearest_one(name, hint):
+    with pytest.raises(InvalidArgumentError) as raised:
+        registry.create_backend(name)
+    assert raised.value.message.endswith(f"model configuration. {hint}")
+
+
 def test_backend_whose_package_is_missing_says_which(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     monkeypatch.delitem(sys.modules, "backends.onnxruntime.backend", raising=False)

@@ -48,6 +48,6 @@ def test_a_repository_that_does_not_exist_is_said_before_ray_starts(tmp_path):
     )
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert output == b""
+    assert output.decode().endswith(", starting\n")
     expected = f"failed to open directory {missing}: No such file or directory"
     assert errors.decode().splitlines() == [f"error: creating server: Internal - {expected}"]

@@ -11,6 +11,7 @@ from backends.api.errors import (
     NotFoundError,
     RequestCancelledError,
 )
+from backends.api.request import TraceContext
 from tests.support.python_probe import DECOUPLED, model
 from tests.support.recording import execute, recorded
 
@@ -310,3 +311,41 @@ def test_a_decoupled_request_goes_on_with_another_sender(tmp_path):
         assert asked.is_rescheduled
     assert len(asked.answers) == 2
     assert not asked.is_done
+
+
+RIGHT = "return [one(1) for _ in requests]"
+WRONG = (
+    "array = np.zeros((2, 3), np.float64)\n"
+    'return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", array)]) for _ in requests]'
+)
+
+
+def test_an_output_that_is_not_as_configured_is_answered_as_in_triton_and_warned_of_once(
+    tmp_path, caplog
+):
+    instance = model(tmp_path, WRONG)
+    for _ in range(2):
+        execute(instance, asked := request())
+    assert asked.arrays()["OUTPUT0"].shape == (2, 3)
+    assert caplog.messages == [
+        "model 'probe' answers output 'OUTPUT0' with FP64[2, 3], but its config says "
+        "INT32[-1, 2]: correct one of them; clients get what the model made"
+    ]
+
+
+def test_an_output_as_configured_warns_of_nothing(tmp_path, caplog):
+    answer(tmp_path, RIGHT)
+    assert caplog.messages == []
+
+
+def test_what_a_model_logs_of_one_request_has_its_id_tenant_and_trace(tmp_path, caplog):
+    context = json.dumps({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+    asked = request(id="r7", tenant="vision", trace=TraceContext(3, context=context))
+    caplog.set_level("INFO")
+    body = 'pb_utils.Logger.log_info("x")\n' + RIGHT
+    answer(tmp_path, body, asked=asked)
+    execute(model(tmp_path, body), request(id="1", trace=TraceContext(4)), request(id="2"))
+    first, several = caplog.records
+    assert (first.request_id, first.tenant) == ("r7", "vision")
+    assert first.trace_id == "0af7651916cd43dd8448eb211c80319c"
+    assert not hasattr(several, "request_id")

@@ -73,8 +73,9 @@ def test_model_directory_is_told(tmp_path):
         ),
         (
             "import no_such_module_zq",
-            "ModuleNotFoundError: No module named 'no_such_module_zq'\n\nAt:\n"
-            "  {path}(3): <module>\n",
+            "ModuleNotFoundError: No module named 'no_such_module_zq'; list its package in a "
+            "requirements.txt beside model.py, or name an environment that has it with parameter "
+            "EXECUTION_ENV_PATH or runtime_env\n\nAt:\n  {path}(3): <module>\n",
         ),
         ("def (", "SyntaxError: invalid syntax (model.py, line 3)"),
         ("x = 1", "AttributeError: module '1.model' has no attribute 'TritonPythonModel'"),

@@ -153,8 +153,24 @@ async def test_what_cannot_be_read_has_tritons_text_and_its_cause(folder: Path) 
     source = await source_of(folder, FakeHost())
     with pytest.raises(InternalError) as raised:
         await read(source)
-    assert raised.value.message == "failed to load 'm', failed to poll from model repository"
-    assert "not found" in str(raised.value.__cause__)
+    told, _, cause = raised.value.message.partition(": ")
+    assert told == "failed to load 'm', failed to poll from model repository"
+    assert "not found" in cause
+
+
+@in_virtual_time_with_folder
+async def test_a_config_that_does_not_parse_is_told_with_file_line_and_column(
+    folder: Path,
+) -> None:
+    write_model(folder, "m")
+    (folder / "m" / "config.pbtxt").write_text('name: "m"\nmax_batchsize: 3\n')
+    source = await source_of(folder, FakeHost())
+    with pytest.raises(InternalError) as raised:
+        await read(source)
+    text = raised.value.message
+    assert text.startswith("failed to load 'm', failed to poll from model repository: ")
+    assert f"{folder}/m/config.pbtxt: line 2, column 1, " in text
+    assert "did you mean 'max_batch_size'?" in text
 
 
 @in_virtual_time_with_folder

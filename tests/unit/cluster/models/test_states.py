@@ -123,7 +123,7 @@ def test_the_index_lists_names_versions_states_and_reasons() -> None:
             "state": "UNAVAILABLE",
             "reason": "model appears in two or more repositories",
         },
-        {"name": "unreadable"},
+        {"name": "unreadable", "state": "UNAVAILABLE", "reason": "bad config"},
         {"name": "up", "version": "1", "state": "READY"},
     ]
     assert index_rows(records, names, ["twice"], ready_only=True) == [

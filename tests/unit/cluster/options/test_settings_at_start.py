@@ -19,6 +19,9 @@ def test_nothing_given_is_the_default() -> None:
 def test_log_flags_become_log_settings() -> None:
     settings = settings_of("--log-info=false", "--log-verbose=2", "--log-format=ISO8601")
     assert settings.log == LogSettings(info=False, verbose_level=2, format="ISO8601")
+    assert settings_of("--verbose", "--log-format=json").log == LogSettings(
+        verbose_level=1, format="json"
+    )
 
 
 def test_trace_config_becomes_trace_settings_and_what_clearing_goes_back_to() -> None:

@@ -149,7 +149,9 @@ def beside(fake: FakeRay, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     log: list[str] = []
     monkeypatch.setattr(ray_cluster, "start_reaper", lambda: Beside("reaper", log))
     monkeypatch.setattr(ray_cluster, "logs_folder", lambda: Path("/logs"))
-    monkeypatch.setattr(ray_cluster, "WorkerOutput", lambda folder: Beside(f"{folder}", log))
+    monkeypatch.setattr(
+        ray_cluster, "WorkerOutput", lambda folder, manner: Beside(f"{folder}", log)
+    )
 
     def noting(name: str, call: Any) -> Any:
         return lambda **given: (call(**given), log.append(name))
@@ -164,7 +166,7 @@ def test_a_ray_of_ones_own_ends_with_what_runs_beside_it(
     fake: FakeRay, beside: list[str], dashboard: bool
 ) -> None:
     cluster = RayCluster(environment := {})
-    cluster.start(dashboard=dashboard)
+    cluster.start(from_mapping({"model_repository": "/m", "dashboard": dashboard}))
     assert [each["include_dashboard"] for each in fake.joined] == [dashboard]
     assert (WITHOUT_DASHBOARD.items() <= environment.items()) is not dashboard
     cluster.leave()
@@ -179,7 +181,7 @@ def test_workers_are_forked_from_the_start_of_ray_and_the_fork_server_ends_after
 ) -> None:
     forks: Any = Beside("forks", beside)
     cluster = RayCluster({}, forks)
-    cluster.start(dashboard=False)
+    cluster.start(from_mapping({"model_repository": "/m"}))
     assert beside == ["forks before", "init", "forks begun"]
     cluster.leave()
     assert beside[3:] == ["shutdown", "/logs stop", "forks end"]

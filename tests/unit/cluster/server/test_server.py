@@ -17,6 +17,7 @@ from cluster.server.ports import PortInUseError
 from cluster.server.ray_environment import RAY_ENVIRONMENT
 from cluster.server.server import Server, StartInterruptedError
 
+OTHER = {"name": "n", "state": "UNAVAILABLE", "reason": "no file\n"}
 READY = {"name": "m", "state": "READY", "reason": ""}
 FAILED = {"name": "m", "state": "UNAVAILABLE", "reason": "broken"}
 
@@ -72,7 +73,9 @@ class FakeCluster:
         self.owner: Owner | None = None
         self.deaths: list[bool] = []
 
-    def start(self, *, dashboard: bool) -> None:
+    address = "127.0.0.1:6379"
+
+    def start(self, options: Any) -> None:
         self.is_own = self.is_connected = True
         self._do("start")
 
@@ -99,6 +102,9 @@ class FakeCluster:
     def deploy(self, options: Any, check: Any) -> None:
         self._do("deploy")
 
+    def has_started(self) -> None:
+        pass
+
     def end(self, controller: FakeController, timeout_s: float) -> None:
         self._do("end")
 
@@ -121,6 +127,7 @@ def server_on(
     folder: Path,
     is_interrupted=lambda: False,
     say=lambda line: None,
+    on_phase=lambda what: None,
     **options,
 ) -> Server:
     given = {
@@ -137,6 +144,7 @@ def server_on(
         is_interrupted,
         lambda environment: cluster,
         say,
+        on_phase,
     )
 
 
@@ -207,6 +215,18 @@ def test_a_model_that_failed_ends_the_start_unless_told_otherwise(cluster, tmp_p
         return
     with server_on(cluster, tmp_path, exit_on_error=False) as server:
         assert server.status() == [FAILED]
+
+
+def test_each_of_several_models_that_failed_is_a_paragraph(cluster, tmp_path):
+    cluster.controller.rows = [FAILED, READY, OTHER]
+    text = started(cluster, tmp_path, InternalError)
+    assert text == "failed to load all models:\n\nm: broken\n\nn: no file"
+
+
+def test_phases_of_a_start_are_told_as_they_end(cluster, tmp_path):
+    phases = []
+    with server_on(cluster, tmp_path, on_phase=phases.append):
+        assert phases == ["Ray started at 127.0.0.1:6379", "ports open"]
 
 
 @pytest.mark.parametrize("after", ["", "start", "load", "deploy"])

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.server import worker_output
+from cluster.server.shown_lines import Manner
 from cluster.server.worker_output import Tails, WorkerOutput, written
 from tests.support.examples import examples
 
@@ -41,7 +42,7 @@ def printed() -> Printed:
 
 @pytest.fixture
 def tails(tmp_path: Path, printed: Printed) -> Tails:
-    return Tails(tmp_path, printed, with_names=False)
+    return Tails(tmp_path, printed, Manner())
 
 
 def add(folder: Path, content: bytes, name: str = OUT) -> None:
@@ -142,7 +143,7 @@ def test_marks_for_rays_log_monitor_are_not_printed(
 def test_lines_begin_with_the_name_of_their_process_where_that_is_wanted(
     tmp_path: Path, printed: Printed
 ) -> None:
-    tails = Tails(tmp_path, printed, with_names=True)
+    tails = Tails(tmp_path, printed, Manner(with_names=True))
     add(tmp_path, b"nobody's\n" + MARKED)
     tails.read(OUT)
     assert printed.taken() == (
@@ -216,7 +217,7 @@ def test_however_lines_arrive_all_are_printed(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes]
 ) -> None:
     folder = tmp_path_factory.mktemp("logs")
-    tails = Tails(folder, printed := Printed(), with_names=False)
+    tails = Tails(folder, printed := Printed(), Manner())
     for each in parts:
         add(folder, each)
         tails.read(OUT)
@@ -258,7 +259,7 @@ def test_a_thread_prints_what_comes_until_it_is_stopped(
     reader = Reader()
     monkeypatch.setattr(worker_output, "_STREAMS", {"out": reader.start, "err": reader.start})
     add(tmp_path, b"before\n")
-    output = WorkerOutput(tmp_path, with_names=True)
+    output = WorkerOutput(tmp_path, Manner(with_names=True))
     reader.wait_for(b"before\n")
     add(tmp_path, b":actor_name:m/1#0\nthen\n")
     reader.wait_for(b"m/1#0: then\n")
@@ -271,20 +272,10 @@ def test_a_thread_prints_what_comes_until_it_is_stopped(
     assert len(reader.lines) == 5
 
 
-def test_names_are_for_terminals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = []
-    for is_terminal in (True, False):
-        monkeypatch.setattr(worker_output.os, "isatty", lambda _stream, is_=is_terminal: is_)
-        output = WorkerOutput(tmp_path)
-        output.stop()
-        wanted.append(output._tails.with_names)
-    assert wanted == [True, False]
-
-
 def test_a_folder_that_is_not_there_ends_the_thread_and_the_log_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = WorkerOutput(tmp_path / "none", with_names=False)
+    output = WorkerOutput(tmp_path / "none", Manner())
     output.stop()
     assert "is not printed any more" in caplog.text
 
@@ -294,7 +285,7 @@ def test_nobody_who_reads_ends_no_server(tmp_path: Path, monkeypatch: pytest.Mon
     os.close(end)
     monkeypatch.setattr(worker_output, "_STREAMS", {"out": start, "err": start})
     add(tmp_path, b"to nobody\nrest")
-    WorkerOutput(tmp_path, with_names=False).stop()
+    WorkerOutput(tmp_path, Manner()).stop()
     os.close(start)
 
 

@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims about log lines."""
 
+import builtins
+import json
 import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deployments.settings import log_lines
-from deployments.settings.log_lines import set_up_logging
+from deployments.settings.log_lines import set_known_fields, set_up_logging
 from deployments.settings.server_settings import LogSettings
 
 NAMES = ("asyncio", "backends", "cluster", "deployments", "manta")
@@ -87,6 +90,35 @@ def test_traceback_follows_its_line(tmp_path: Path) -> None:
     first, *rest = path.read_text().splitlines()
     assert first.endswith('] "it failed"')
     assert rest[-1].startswith("ValueError: ")
+
+
+def test_json_lines_know_what_their_process_is(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    set_known_fields({"model": "m"})
+    try:
+        line = lines(LogSettings(file=str(path), format="json"), path)[-1]
+    finally:
+        set_known_fields({})
+    row = json.loads(line)
+    assert (row["level"], row["message"], row["model"]) == ("error", "a word\nb", "m")
+
+
+@pytest.mark.parametrize("style", ["default", "json"])
+def test_a_print_that_writes_tuples_changes_no_traceback(
+    style: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = builtins.print
+
+    def of_serve(*objects: object, file: Any = None, **others: Any) -> None:
+        own(objects, file=file, **others)
+
+    monkeypatch.setattr(builtins, "print", of_serve)
+    path = tmp_path / "log"
+    set_up_logging(LogSettings(file=str(path), format=style))
+    logging.getLogger("deployments.test").error("it failed", exc_info=ValueError("x"))
+    text = path.read_text()
+    assert "ValueError: x" in text
+    assert "('" not in text
 
 
 HOSTILE = (

@@ -73,8 +73,8 @@ def test_an_unknown_field_is_told_with_its_place_and_the_nearest_name(
         (
             ('backend: "identity"', 'backend: "indentity"'),
             "m/config.pbtxt:1:1: error: unable to find backend library for backend 'indentity', "
-            "try specifying runtime on the model configuration.; correct 'backend', or add the "
-            "library",
+            "try specifying runtime on the model configuration. did you mean 'identity'?; write it "
+            "so",
         ),
         (
             ('backend: "identity"', 'name: "other" backend: "identity"'),

@@ -157,13 +157,14 @@ class WorkerOutput:
 
     def __init__(self, folder: Path, manner: Manner) -> None:
         self._tails = Tails(folder, written, manner)
+        self._has_started = False
         self._end, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._run, name="manta-output", daemon=True)
         self._thread.start()
 
     def has_started(self) -> None:
-        """Note that the server is ready."""
-        self._tails.manner.is_starting = False
+        """Note that the server is ready; what was printed before is shown as while it started."""
+        self._has_started = True
 
     def stop(self) -> None:
         """Print what there is, and end."""
@@ -179,6 +180,8 @@ class WorkerOutput:
                 while (names := changes.wait(self._end)) is not None:
                     for each in sorted(names):
                         self._tails.read(each)
+                    if self._has_started:
+                        self._tails.manner.is_starting = False
             self._tails.look()
             self._tails.flush()
         except OSError as error:

@@ -272,6 +272,24 @@ def test_a_thread_prints_what_comes_until_it_is_stopped(
     assert len(reader.lines) == 5
 
 
+def test_what_came_before_the_server_was_ready_is_shown_as_while_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Reader()
+    monkeypatch.setattr(worker_output, "_STREAMS", {"out": reader.start, "err": reader.start})
+    output = WorkerOutput(tmp_path, Manner(is_starting=True))
+    logged = b'I1128 10:12:13.123456 42 x.py:1] "%b"\n'
+    add(tmp_path, logged % b"first")
+    reader.wait_for(b"         first\n")
+    output.has_started()
+    add(tmp_path, logged % b"second")
+    reader.wait_for(b"         second\n")
+    add(tmp_path, logged % b"third")
+    reader.wait_for(logged % b"third")
+    output.stop()
+    reader.close()
+
+
 def test_a_folder_that_is_not_there_ends_the_thread_and_the_log_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -245,7 +245,8 @@ class RayCluster:
                 include_dashboard=dashboard,
                 object_store_memory=_OBJECT_STORE_BYTES,
                 logging_level=_rays_level(options),
-                log_to_driver=True,
+                # Coloured, also in a pipe; what processes print comes by the thread below.
+                log_to_driver=options.verbose,
             )
         pause_while_the_head_is_away()
         self._output = WorkerOutput(logs_folder(), manner_of(options, is_terminal=os.isatty(1)))

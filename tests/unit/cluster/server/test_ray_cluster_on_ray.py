@@ -3,6 +3,7 @@
 """How a server starts, joins, and leaves a Ray cluster that may be gone."""
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -174,6 +175,16 @@ def test_a_ray_of_ones_own_ends_with_what_runs_beside_it(
     reaper = ["reaper kill", "reaper wait"] if dashboard else []
     assert beside == ["init", "shutdown", "/logs stop", *reaper]
     assert not cluster.has_restarted_fork_server()
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_what_ray_says_comes_with_verbose_alone(
+    fake: FakeRay, beside: list[str], verbose: bool
+) -> None:
+    RayCluster({}).start(from_mapping({"model_repository": "/m", "verbose": verbose}))
+    (options,) = fake.joined
+    assert options["log_to_driver"] is verbose
+    assert (options["logging_level"] == logging.INFO) is verbose
 
 
 def test_workers_are_forked_from_the_start_of_ray_and_the_fork_server_ends_after_it(

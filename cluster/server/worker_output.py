@@ -33,6 +33,8 @@ _READ_BYTES: Final = 1 << 16
 # A line that is longer is printed in parts.
 _LINE_BYTES: Final = 1 << 20
 
+_CATCH_UP_S: Final = 1.0
+
 Print = Callable[[int, bytes], None]
 
 
@@ -157,17 +159,20 @@ class WorkerOutput:
 
     def __init__(self, folder: Path, manner: Manner) -> None:
         self._tails = Tails(folder, written, manner)
-        self._has_started = False
+        self._is_ending = False
+        self._has_caught_up = threading.Event()
         self._end, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._run, name="manta-output", daemon=True)
         self._thread.start()
 
     def has_started(self) -> None:
-        """Note that the server is ready; what was printed before is shown as while it started."""
-        self._has_started = True
+        """Print what there is, and then all as it comes: the server is ready."""
+        os.write(self._wake, b".")
+        self._has_caught_up.wait(_CATCH_UP_S)
 
     def stop(self) -> None:
         """Print what there is, and end."""
+        self._is_ending = True
         os.write(self._wake, b".")
         self._thread.join()
         for each in (self._end, self._wake):
@@ -177,11 +182,15 @@ class WorkerOutput:
         try:
             with closing(FileChanges(self._tails.folder)) as changes:
                 self._tails.look()
-                while (names := changes.wait(self._end)) is not None:
-                    for each in sorted(names):
-                        self._tails.read(each)
-                    if self._has_started:
+                while not self._is_ending:
+                    names = changes.wait(self._end)
+                    if names is None:
+                        os.read(self._end, 1)
+                        self._tails.look()
                         self._tails.manner.is_starting = False
+                        self._has_caught_up.set()
+                    for each in sorted(names or ()):
+                        self._tails.read(each)
             self._tails.look()
             self._tails.flush()
         except OSError as error:

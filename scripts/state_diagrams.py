@@ -6,6 +6,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from cluster.controller.policies import POLICIES, REPOSITORIES
 from cluster.models import operation as operations
 from cluster.models import states as versions
 from cluster.rollout import phases as rollouts
@@ -107,9 +108,29 @@ the others of one. `rest` and `displace` are done at once.
 """
 
 
+def of_policies() -> str:
+    """Return the table of policies, for people."""
+    lines = ["| policy | looks every | what it does |", "|---|---|---|"]
+    for row in POLICIES:
+        is_option = row.name == REPOSITORIES
+        period = "`--repository-poll-secs`" if is_option else f"{row.period_s:g} s"
+        lines.append(f"| **{row.name}** | {period} | {row.decides} |")
+    return "\n".join(lines)
+
+
+RECONCILER = """## What the controller does of its own accord
+
+`cluster/controller/policies.py`
+
+The policies of the reconciler in their order of precedence: in one pass those that are due look in this order.
+
+"""
+
+
 def page() -> str:
     parts = [f"## {title}\n\n`{path}`\n\n{diagram(arrows())}\n" for title, path, arrows in MACHINES]
     parts.insert(1, OPERATIONS + of_operations() + "\n")
+    parts.insert(2, RECONCILER + of_policies() + "\n")
     head = "# State machines\n\nDrawn by `scripts/state_diagrams.py` from the tables in the code.\n"
     return "\n".join([head, *parts])
 

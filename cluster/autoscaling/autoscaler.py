@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Has the versions that autoscale follow their load, one look a second at each.
+"""Has the versions that autoscale follow their load.
 
 A look at a version takes what routers have told, lets the policy decide and notes the count. What
 is to be done about it, is done beside the looks, one thing at a time for each version: instances
@@ -41,7 +41,6 @@ from deployments.metrics.counters import Snapshot
 
 _log = logging.getLogger(__name__)
 
-PERIOD_S: Final = 1.0
 # Versions that are looked at in one go.
 _MOST_AT_ONCE: Final = 500
 # What instances said is of no use any more.
@@ -142,12 +141,10 @@ class Autoscaler:
         """Take what a router tells of its load."""
         self.loads.take(router_id, report, self._clock_s())
 
-    async def run(self) -> None:
-        """Look at the versions for ever."""
-        while True:
-            await asyncio.sleep(PERIOD_S)
-            for _ in self.look():
-                await asyncio.sleep(0)
+    async def look_at_all(self) -> None:
+        """`look`, with others in between."""
+        for _ in self.look():
+            await asyncio.sleep(0)
 
     def look(self) -> Iterator[None]:
         """Look at each version once, and begin what is to be done.

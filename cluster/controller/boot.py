@@ -78,6 +78,7 @@ class Boot:
         then: What of the options of the controller before has gone into the state; None for a
             first one.
         recovered: Set once live instances are adopted and loads may begin.
+        ended: Set once the start is over.
         error: Why the start-up models could not be loaded at all; None when they could.
     """
 
@@ -89,6 +90,7 @@ class Boot:
     publisher: RoutingPublisher
     then: StartedWith | None = None
     recovered: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
     error: TritonError | None = None
 
     async def run(self) -> None:
@@ -102,6 +104,7 @@ class Boot:
             # A controller that cannot start models must still answer, if only with reasons.
             _log.exception("start of the models")
         self.recovered.set()
+        self.ended.set()
         self.publisher.release()
         self.publisher.mark_initialised()
         self.state.saved.is_initialised = True

@@ -14,7 +14,7 @@ A detached actor outlives the process that made it. It therefore watches its own
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from backends.api.errors import TritonError, UnavailableError
@@ -24,26 +24,21 @@ from cluster.actors.serve_controller import restart_serve_controller
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import Boot, read_state
 from cluster.controller.device_rules import device_rules
-from cluster.controller.draining_nodes import NodeWatch
 from cluster.controller.explaining import explain
 from cluster.controller.gcs_watch import GcsWatch
 from cluster.controller.host import ControllerHost, RayControllerHost
-from cluster.controller.on_demand import MODE, OnDemand
+from cluster.controller.on_demand import MODE
 from cluster.controller.owner_calls import OwnerCalls
 from cluster.controller.owner_watch import watch_owner
 from cluster.controller.ownership import Lifeline, Owner
-from cluster.controller.poll import follow
-from cluster.controller.preemption import Preemption
-from cluster.controller.prefetching import Prefetching
+from cluster.controller.policies import RESIDENCY, make_reconciler
 from cluster.controller.preloading import Preloading
-from cluster.controller.prestarting import Prestarting
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.rollout_calls import RolloutCalls
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles, node_files_settings
 from cluster.controller.started_with import settings_now
 from cluster.controller.trying import try_or_restart
-from cluster.controller.unread import UnreadModels
 from cluster.controller.wall_clock import WallClockWatch
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.downloads import Downloads
@@ -124,10 +119,10 @@ class ModelController(OwnerCalls, RolloutCalls):
         """Make all parts; none of them does anything yet."""
         options, host = self._options, self._host
         self._is_explicit = options.model_control_mode == "explicit"
+        self._is_on_demand = options.model_control_mode == MODE
         self._shutting_down = False
         self._downloads = Downloads()
         saved = self._state.saved
-        self._on_demand: OnDemand | None = None
         self._gcs = GcsWatch(self._state.check_fence)
         host.use_devices(device_rules(options, self._state))
         self._caches = node_files_settings(options)
@@ -181,49 +176,21 @@ class ModelController(OwnerCalls, RolloutCalls):
             self._lifecycle.dormancy.rest,
         )
         self._tenant_leases = LeaseBoard(time.monotonic())
-        # What loads, makes or moves instances of its own accord, until the server ends.
-        self._followed: list[asyncio.Task[None]] = []
 
     def _keep_following(self) -> None:
         """Begin what goes on for as long as the controller lives."""
-        options, host = self._options, self._host
-
-        def follow_until_end(name: str, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
-            self._followed.append(self._supervisor.keep(name, make))
-
-        follow_until_end("autoscaling", self._autoscaler.run)
         if self._lifeline.period_s:
             lifeline = self._lifeline
             self._supervisor.keep("watch of the owner", lambda: watch_owner(lifeline, self.end))
-        if options.model_control_mode == "poll":
-            polls = (self._source, self._lifecycle, options.repository_poll_secs)
-            begin = self._boot.recovered
-            follow_until_end("poll of the repositories", lambda: follow(*polls, begin))
-        elif options.model_control_mode != MODE:
-            unread = UnreadModels(self._boot, self._lifecycle, is_explicit=self._is_explicit)
-            follow_until_end("unread models", lambda: unread.run(self._boot_task))
         self._supervisor.keep("watch of the GCS", self._gcs.run)
         wall_clock = WallClockWatch(lambda: GCS.run(restart_serve_controller))
         self._supervisor.keep("watch of the wall clock", wall_clock.run)
+        self._host.placer.on_loaded.append(Preloading().loaded)
         # Nobody but its own process watches over a Ray of the server's own.
         is_joined = self._lifeline.period_s > 0
-        nodes = NodeWatch(host, self._lifecycle, options, is_joined=is_joined)
-        for look in nodes.looks():
-            follow_until_end(look.what, look.for_ever)
-        self._supervisor.keep("rollouts", self._rollouts.run)
-        follow_until_end("preemption", Preemption(host, self._lifecycle).run)
-        host.placer.on_loaded.append(Preloading().loaded)
-        prestarting = Prestarting(host, self._lifecycle, options.prestart_workers)
-        follow_until_end("workers for instances", prestarting.run)
-        fraction = options.prefetch_cache_fraction
-        if fraction:
-            caches = self._source, self._caches, fraction
-            prefetching = Prefetching(host, self._lifecycle, *caches)
-            follow_until_end("files of dormant models", prefetching.run)
-        if options.model_control_mode == MODE:
-            self._on_demand = OnDemand(options, host, self._source, self._lifecycle)
-            follow_until_end("names of the models", self._on_demand.follow_names)
-            follow_until_end("residency of the models", self._on_demand.keeper.run)
+        parts = self._autoscaler, self._rollouts, self._caches
+        self._reconciler = make_reconciler(self._boot, *parts, is_joined=is_joined)
+        self._reconciling = self._supervisor.keep("reconciler", self._reconciler.run)
 
     # The driver's calls
 
@@ -278,7 +245,7 @@ class ModelController(OwnerCalls, RolloutCalls):
             return
         self._shutting_down = True
         self._publisher.mark_exiting()
-        for task in (*self._followed, self._renewing, self._boot_task):
+        for task in (self._reconciling, self._renewing, self._boot_task):
             task.cancel()
         await asyncio.wait({self._boot_task})
         steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
@@ -372,8 +339,8 @@ class ModelController(OwnerCalls, RolloutCalls):
             if self._shutting_down:
                 raise UnavailableError("Server exiting")
             wake = self._lifecycle.dormancy.wake(model_key, version, is_nested=nested)
-            if self._on_demand is not None:
-                self._on_demand.keeper.look_soon()
+            if self._is_on_demand:
+                self._reconciler.look_soon(RESIDENCY)
             await wake
         except TritonError as error:
             return error
@@ -439,7 +406,7 @@ class ModelController(OwnerCalls, RolloutCalls):
         try:
             await self._lifecycle.load(key, override)
             # Files that came with the load are in no repository that a first use could read.
-            if self._on_demand is not None and not override.files:
+            if self._is_on_demand and not override.files:
                 self._lifecycle.dormancy.know((key,))
         except TritonError as error:
             if self._lifecycle.is_pending(key):
@@ -489,7 +456,7 @@ class ModelController(OwnerCalls, RolloutCalls):
     def _require_explicit(self) -> None:
         if self._shutting_down:
             raise UnavailableError("Server exiting")
-        if not self._is_explicit and self._on_demand is None:
+        if not (self._is_explicit or self._is_on_demand):
             raise UnavailableError(
                 "explicit model load / unload is not allowed if polling is enabled"
             )

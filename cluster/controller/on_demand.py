@@ -2,20 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mode ondemand: the models of the repositories are known, and loaded by their first use."""
 
-import asyncio
-import logging
-import random
-
-from backends.api.errors import TritonError
 from cluster.controller.host import ControllerHost
-from cluster.controller.poll import NamesSource, next_poll_s
+from cluster.controller.poll import NamesSource
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.parsing import ServerOptions
 from cluster.residency.device_room import DeviceRoom
 from cluster.residency.keeper import ResidencyKeeper
 from cluster.residency.policy import ResidencyLimits
-
-_log = logging.getLogger(__name__)
 
 MODE = "ondemand"
 
@@ -37,7 +30,6 @@ class OnDemand:
         source: NamesSource,
         lifecycle: ModelLifecycle,
     ) -> None:
-        self._period_s = options.repository_poll_secs
         self._source = source
         self._lifecycle = lifecycle
         self.keeper = ResidencyKeeper(
@@ -48,19 +40,9 @@ class OnDemand:
             DeviceRoom(host.placer, host.read_cluster, lifecycle.pool_of),
         )
         lifecycle.dormancy.room.wait_s = options.wake_timeout_secs
-        host.placer.on_waits = self.keeper.look_soon
-
-    async def follow_names(self) -> None:
-        """Follow which models the repositories have, for ever; files are read by loads."""
-        while True:
-            await asyncio.sleep(next_poll_s(self._period_s, random.SystemRandom().random()))
-            try:
-                await self.look_at_names()
-            except TritonError as error:
-                _log.error("failed to list the model repositories: %s", error.message)
 
     async def look_at_names(self) -> None:
-        """Know models that are new, and unload those that are gone.
+        """Know models that are new, and unload those that are gone; files are read by loads.
 
         A model whose files came with its load stays.
 

@@ -4,11 +4,9 @@
 
 import asyncio
 import logging
-import random
 from collections.abc import Collection
 from typing import Final, Protocol
 
-from backends.api.errors import TritonError
 from backends.api.model_identifier import shown
 from cluster.controller.repository_watch import RepositoryWatch
 from cluster.models.lifecycle import ModelLifecycle
@@ -52,37 +50,19 @@ def next_poll_s(period_s: float, drawn: float) -> float:
     return period_s * (1 - _JITTER * drawn)
 
 
-async def follow(
-    source: NamesSource, lifecycle: ModelLifecycle, period_s: float, begin: asyncio.Event
-) -> None:
-    """Look again and again; returns never.
-
-    Args:
-        source: Lists the repositories.
-        lifecycle: Loads and unloads.
-        period_s: ``--repository-poll-secs``.
-        begin: When the first period begins.
-    """
-    await begin.wait()
-    while True:
-        await asyncio.sleep(next_poll_s(period_s, random.SystemRandom().random()))
-        await poll_once(source, lifecycle)
-
-
 async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:
     """Load what is new or changed in the repositories and unload what is gone.
 
     Models in stores are read only where the listing tells that they have changed. Those of a
     repository that cannot be listed stay as they are.
 
-    What cannot be listed, loaded or unloaded is logged and tried again by the next poll. A load
-    that takes long goes on, and is none of the next poll's concern.
+    What cannot be loaded or unloaded is logged and tried again by the next poll. A load that takes
+    long goes on, and is none of the next poll's concern.
+
+    Raises:
+        TritonError: No repository can be listed.
     """
-    try:
-        names, duplicates = await source.list_names()
-    except TritonError as error:
-        _log.error("failed to poll the model repositories: %s", error.message)
-        return
+    names, duplicates = await source.list_names()
     watch, wanted = source.watch, set(names) - set(duplicates)
     records = lifecycle.records.items()
     # Before the loads: whoever asks for the index meanwhile has the repositories listed anew.

@@ -8,7 +8,6 @@ executed nothing for a while.
 """
 
 import asyncio
-import logging
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -23,9 +22,6 @@ from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceSpec
 
-_log = logging.getLogger(__name__)
-
-_PERIOD_S: Final = 2.0
 # How long an instance must have executed nothing; with sequences as long as these may be idle.
 IDLE_S: Final = 10.0
 # What Ray gets to start who waits, once the room is free.
@@ -69,16 +65,6 @@ class Preemption:
         self._lifecycle = lifecycle
         self._uses: dict[str, _Use] = {}
         self._underway: dict[str, _Underway] = {}
-
-    async def run(self) -> None:
-        """Look again and again, for ever; while the head is away nothing is preempted."""
-        while True:
-            await asyncio.sleep(_PERIOD_S)
-            try:
-                await self.look()
-            except Exception as error:
-                # Ray's client raises what it likes.
-                _log.warning("preemption pass failed: %s", error)
 
     async def look(self) -> None:
         """Displace for one of those who wait, the highest priority first."""

@@ -29,7 +29,6 @@ from deployments.model_files.prefetch import Prefetched
 
 _log = logging.getLogger(__name__)
 
-_PERIOD_S: Final = 2.0
 # Looks without anything to do before the next.
 _IDLE_LOOKS: Final = 4
 # How soon a prefetch gives way to a start.
@@ -65,26 +64,17 @@ class Prefetching:
         self._prefetches = Prefetches()
         # By model: when it was last seen with instances.
         self._used_s: dict[str, float] = {}
+        self._idle_looks = 0
 
-    async def run(self) -> None:
-        """Look again and again, for ever."""
-        idle_looks = 0
-        while True:
-            await asyncio.sleep(_PERIOD_S)
-            self._note_uses()
-            if idle_looks:
-                idle_looks -= 1
-            elif not self._starting:
-                idle_looks = await self._looks_until_next()
-
-    async def _looks_until_next(self) -> int:
-        try:
-            has_fetched = await self._look()
-        except Exception as error:
-            # Ray's client raises what it likes.
-            _log.warning("prefetch failed: %s", error)
-            return _IDLE_LOOKS
-        return 0 if has_fetched else _IDLE_LOOKS
+    async def look(self) -> None:
+        """Have one model fetched, unless something starts; it lasts as long as that."""
+        self._note_uses()
+        if self._idle_looks:
+            self._idle_looks -= 1
+        elif not self._starting:
+            self._idle_looks = _IDLE_LOOKS
+            if await self._fetch_one():
+                self._idle_looks = 0
 
     @property
     def _starting(self) -> frozenset[str]:
@@ -98,7 +88,7 @@ class Prefetching:
             if any(version.instances for version in record.versions.values()):
                 self._used_s[name] = now_s
 
-    async def _look(self) -> bool:
+    async def _fetch_one(self) -> bool:
         """Fetch one model; return whether there was one."""
         models = list(self._dormant())
         if not models:

@@ -7,7 +7,6 @@ instances that requests wait for.
 """
 
 import asyncio
-import logging
 from typing import Final
 
 from cluster.controller.host import ControllerHost
@@ -15,9 +14,6 @@ from cluster.models.lifecycle import ModelLifecycle
 from cluster.residency.prestart import KEPT_S, IdleWorkers
 from deployments.instance.spec import InstanceDescription
 
-_log = logging.getLogger(__name__)
-
-_PERIOD_S: Final = 2.0
 # Looks at whether nodes have come, or versions have become dormant.
 _LOOKS_BETWEEN: Final = 5
 
@@ -37,25 +33,16 @@ class Prestarting:
         self._count = count
         self._workers = IdleWorkers(count)
         self._was_taken = False
+        self._look_count = 0
         host.placer.on_loaded.append(self._loaded)
 
-    async def run(self) -> None:
-        """Look again and again, for ever."""
-        look = 0
-        while True:
-            await asyncio.sleep(_PERIOD_S)
-            look += 1
-            if not self._was_taken and look % _LOOKS_BETWEEN:
-                continue
-            if self._lifecycle.dormancy.waking_count or not self._is_wanted():
-                continue
-            try:
-                await self._look()
-            except Exception as error:
-                # Ray's client raises what it likes. Instances start without, only later.
-                _log.warning("worker pre-start failed: %s", error)
-
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Ask for workers where some lack, unless something is being woken."""
+        self._look_count += 1
+        if not self._was_taken and self._look_count % _LOOKS_BETWEEN:
+            return
+        if self._lifecycle.dormancy.waking_count or not self._is_wanted():
+            return
         self._was_taken = False
         cluster = await self._host.read_cluster()
         now_s = asyncio.get_running_loop().time()

@@ -8,7 +8,6 @@ from backends.api.errors import InvalidArgumentError, NotFoundError, Unavailable
 from backends.api.model_identifier import name_of, shown
 from cluster.controller.boot import Boot
 from cluster.controller.durable_state import DurableState
-from cluster.controller.on_demand import OnDemand
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.rollout.driver import Rollouts
@@ -26,8 +25,8 @@ class RolloutCalls:
     _lifecycle: ModelLifecycle
     _publisher: RoutingPublisher
     _rollouts: Rollouts
-    _on_demand: OnDemand | None
     _is_explicit: bool
+    _is_on_demand: bool
     _shutting_down: bool
 
     async def report_arms(self, router_id: str, report: bytes) -> None:
@@ -65,7 +64,7 @@ class RolloutCalls:
     def _require_control(self) -> None:
         if self._shutting_down:
             raise UnavailableError("Server exiting")
-        if not self._is_explicit and self._on_demand is None:
+        if not (self._is_explicit or self._is_on_demand):
             raise UnavailableError(
                 "rollouts can be changed where models can be loaded and unloaded: start the server"
                 " with --model-control-mode=explicit (or ondemand)"

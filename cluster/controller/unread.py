@@ -6,7 +6,6 @@ Polls do so by themselves. Without them nobody would: a store that is away for t
 controller is started again would cost its models for good. A config that is refused is read once.
 """
 
-import asyncio
 from typing import Final
 
 from backends.api.errors import TritonError
@@ -23,33 +22,31 @@ class UnreadModels:
     Args:
         boot: The start.
         lifecycle: Loads them.
-        is_explicit: Whether clients say what is wanted, and not the repositories.
     """
 
-    def __init__(self, boot: Boot, lifecycle: ModelLifecycle, *, is_explicit: bool) -> None:
+    def __init__(self, boot: Boot, lifecycle: ModelLifecycle) -> None:
         self._boot = boot
         self._source = boot.source
         self._lifecycle = lifecycle
-        self._is_explicit = is_explicit
+        # Whether clients say what is wanted, and not the repositories.
+        self._is_explicit = boot.options.model_control_mode == "explicit"
         # The models of all repositories; None until each was listed.
         self._listed: frozenset[str] | None = None
+        self._delay_s = 0.0
 
-    async def run(self, started: asyncio.Task[None]) -> None:
-        """Retry, for ever.
-
-        Args:
-            started: The start.
-        """
-        await asyncio.wait({started})
-        if self._boot.error is None and self._source.watch.is_complete:
-            self._listed = frozenset(self._lifecycle.records)
-        delay_s = _FIRST_DELAY_S
-        while True:
-            await asyncio.sleep(delay_s)
-            missing = await self._missing()
-            is_over = not missing and (self._is_explicit or self._listed is not None)
-            delay_s = _FIRST_DELAY_S if is_over else min(2 * delay_s, _LONGEST_DELAY_S)
-            self._lifecycle.begin_all(missing, self._boot.state.overrides)
+    async def look(self) -> float:
+        """Try again what is missing, and return when to do so next."""
+        if not self._delay_s:
+            await self._boot.ended.wait()
+            if self._boot.error is None and self._source.watch.is_complete:
+                self._listed = frozenset(self._lifecycle.records)
+            self._delay_s = _FIRST_DELAY_S
+            return self._delay_s
+        missing = await self._missing()
+        is_over = not missing and (self._is_explicit or self._listed is not None)
+        self._delay_s = _FIRST_DELAY_S if is_over else min(2 * self._delay_s, _LONGEST_DELAY_S)
+        self._lifecycle.begin_all(missing, self._boot.state.overrides)
+        return self._delay_s
 
     async def _missing(self) -> list[str]:
         wanted = await self._wanted()

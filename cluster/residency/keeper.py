@@ -8,7 +8,6 @@ at that moment loses nothing: its instances finish what they have, and the next 
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -31,9 +30,8 @@ from deployments.instance.progress import Progress
 # Asks instances, by incarnation; those that do not answer in time are left out.
 AskProgress = Callable[[Iterable[str]], Awaitable[Mapping[str, Progress]]]
 
-_PERIOD_S: Final = 5.0
-# While there are too many, some of which may be idle a moment later; and what is between two looks
-# at least, as each costs all resident instances an answer.
+# While there are too many, some of which may be idle a moment later. Each look costs all resident
+# instances an answer.
 _CROWDED_PERIOD_S: Final = 0.5
 _US_PER_S: Final = 1e6
 
@@ -71,25 +69,9 @@ class ResidencyKeeper:
         self._limits = limits
         self._devices = devices
         self._uses: dict[Key, _Use] = {}
-        self._wake = asyncio.Event()
 
-    def look_soon(self) -> None:
-        """Look at once: a version is being woken."""
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Look again and again, for ever."""
-        while True:
-            self._wake.clear()
-            is_crowded = await self.look()
-            await asyncio.sleep(_CROWDED_PERIOD_S)
-            if not is_crowded:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_PERIOD_S):
-                        await self._wake.wait()
-
-    async def look(self) -> bool:
-        """Put to rest what is too much; return whether there is still too much."""
+    async def look(self) -> float | None:
+        """Put to rest what is too much; return when to look again if there is still too much."""
         versions = dict(self._awake())
         incarnations = [each.incarnation for at in versions.values() for each in at.instances]
         answers = await self._ask(incarnations) if incarnations else {}
@@ -114,7 +96,8 @@ class ResidencyKeeper:
         left, holders = room_left(residents, self._limits, now_s)
         room.looked(None if left is None else left - room.begun_count, holders)
         most = self._limits.max_models
-        return is_short or (bool(most) and len(residents) + arriving - rested > most)
+        is_crowded = is_short or (bool(most) and len(residents) + arriving - rested > most)
+        return _CROWDED_PERIOD_S if is_crowded else None
 
     def _awake(self) -> Iterator[tuple[Key, VersionRecord]]:
         for name, record in self._records.items():

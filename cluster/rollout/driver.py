@@ -9,7 +9,6 @@ logged. A controller that was restarted goes on with the value as it was written
 told since then begins a new period of the analysis.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -32,7 +31,6 @@ from deployments.rollouts.spec import Rollout
 
 _log = logging.getLogger(__name__)
 
-PERIOD_S: Final = 1.0
 # What was counted and not decided is written so often.
 _SAVE_S: Final = 10.0
 
@@ -152,12 +150,10 @@ class Rollouts:
         """Return the `status` of all rollouts."""
         return [self.status(key) for key in self._states]
 
-    async def run(self) -> None:
-        """Look at the rollouts for ever."""
-        while True:
-            await asyncio.sleep(PERIOD_S)
-            await self._counters.read(self._states.items())
-            self.tick()
+    async def look(self) -> None:
+        """Read what the rollouts count, and look at each once."""
+        await self._counters.read(self._states.items())
+        self.tick()
 
     def tick(self) -> None:
         """Look at each rollout once."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from backends.api.errors import InternalError
 from cluster.autoscaling import autoscaler
-from cluster.autoscaling.autoscaler import PERIOD_S, Autoscaler
+from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.autoscaling.loads import SILENCE_S, LoadBoard, latency_p95_us, queue_us
 from cluster.models.contracts import Candidate
 from cluster.models.versions import RESIZE_DRAIN_S
@@ -26,6 +26,7 @@ from tests.support.control_plane_fakes import LOAD_S, World, model, now
 from tests.support.instruction_count import instructions
 
 KEY = ("m", 1)
+PERIOD_S = 1.0
 QUICK = {"upscale_delay_s": "2", "downscale_delay_s": "10"}
 
 
@@ -59,7 +60,7 @@ class Scene:
             self._tasks.spawn,
             self._rest,
         )
-        self._tasks.keep("autoscaling", self.autoscaler.run)
+        self._tasks.keep("autoscaling", self._look)
         self._tasks.keep("load", self._tell)
 
     def _rest(self, key: str, version: int) -> bool:
@@ -70,6 +71,11 @@ class Scene:
         pool.live = {}
         pool.changed()
         return True
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(PERIOD_S)
+            await self.autoscaler.look_at_all()
 
     async def _tell(self) -> None:
         while True:

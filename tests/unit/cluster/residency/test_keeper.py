@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from backends.api.model_config import SequenceBatching
+from cluster.controller.reconciler import Policy, Reconciler
 from cluster.devices.inventory import Inventory
 from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.placer import Placer
@@ -258,9 +259,11 @@ async def test_who_finds_no_place_has_the_idle_model_rest_that_was_used_longest_
 @in_virtual_time
 async def test_models_wake_and_rest_by_themselves_under_a_cap() -> None:
     here = Residents(*models(6), limits=ResidencyLimits(2))
-    keeping = asyncio.create_task(here.keeper.run())
+    policy = Policy("residency", 5.0, "")
+    reconciler = Reconciler((policy,), {"residency": here.keeper.look})
+    keeping = asyncio.create_task(reconciler.run())
     for at in range(30):
-        here.keeper.look_soon()
+        reconciler.look_soon("residency")
         await here.world.lifecycle.dormancy.wake(f"m{at % 6}", 1)
         here.counts[f"m{at % 6}"] = at
         await asyncio.sleep(1)

@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The policies of the controller, in their order of precedence."""
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from cluster.autoscaling.autoscaler import Autoscaler
+from cluster.controller.boot import Boot
+from cluster.controller.consolidating import Consolidation
+from cluster.controller.draining_nodes import DrainingNodes
+from cluster.controller.node_demand import NodeDemand
+from cluster.controller.on_demand import MODE, OnDemand
+from cluster.controller.poll import next_poll_s, poll_once
+from cluster.controller.preemption import Preemption
+from cluster.controller.prefetching import Prefetching
+from cluster.controller.prestarting import Prestarting
+from cluster.controller.reconciler import Look, Policy, Reconciler
+from cluster.controller.unread import UnreadModels
+from cluster.instances.node_files import NodeFilesSettings
+from cluster.options.nodes import ingress_label_selector
+from cluster.rollout.driver import Rollouts
+
+RESIDENCY: Final = "residency"
+REPOSITORIES: Final = "repositories"
+
+# What must be done soonest, and what others have to find done, comes first: what serves is saved
+# before anything makes room; room is made by those with the better claim; only what still waits
+# then asks for nodes; and a node is emptied, or a process or a file is got ready, for what is left.
+POLICIES: Final = (
+    Policy("evacuation", 2.0, "moves instances off nodes that drain"),
+    Policy("preemption", 2.0, "gives who waits the room of idle instances of a lower priority"),
+    Policy(RESIDENCY, 5.0, "has idle models on demand rest where they are too many or hold room"),
+    Policy("rollouts", 1.0, "changes the weights of versions by what their answers tell"),
+    Policy("autoscaling", 1.0, "sets how many instances versions have by their load"),
+    Policy("node demand", 2.0, "asks Ray's autoscaler for nodes while instances wait"),
+    Policy("consolidation", 10.0, "has an under-used node emptied"),
+    Policy("unused actors", 2.0, "ends what instances have left on nodes without any"),
+    Policy(REPOSITORIES, 15.0, "loads what is new or changed, unloads what is gone"),
+    Policy("unread models", 5.0, "loads what could not be read at the start"),
+    Policy("prestarting", 2.0, "has nodes keep idle workers while versions are dormant"),
+    Policy("prefetching", 2.0, "has nodes fetch the files of dormant models"),
+)
+
+
+def make_reconciler(
+    boot: Boot,
+    autoscaler: Autoscaler,
+    rollouts: Rollouts,
+    caches: NodeFilesSettings,
+    *,
+    is_joined: bool,
+) -> Reconciler:
+    """Make the policies that this server has.
+
+    Args:
+        boot: The start, and what it works with.
+        autoscaler: Hears of loads from routers.
+        rollouts: Are asked for by clients.
+        caches: The nodes' caches.
+        is_joined: Whether the cluster may have an autoscaler; a Ray of the server's own has none.
+    """
+    options, host, lifecycle = boot.options, boot.host, boot.lifecycle
+    nodes = DrainingNodes(host, lifecycle)
+    looks: dict[str, Look] = {
+        "evacuation": nodes.look,
+        "preemption": Preemption(host, lifecycle).look,
+        "rollouts": rollouts.look,
+        "autoscaling": autoscaler.look_at_all,
+        "unused actors": nodes.end_unused,
+        "prestarting": Prestarting(host, lifecycle, options.prestart_workers).look,
+    }
+    if is_joined:
+        looks["node demand"] = NodeDemand(host).look
+    if options.consolidate_nodes:
+        labels, after_s = ingress_label_selector(options), options.consolidate_after_secs
+        looks["consolidation"] = Consolidation(host, lifecycle, labels, after_s).look
+    if options.prefetch_cache_fraction:
+        prefetched = boot.source, caches, options.prefetch_cache_fraction
+        looks["prefetching"] = Prefetching(host, lifecycle, *prefetched).look
+    if options.model_control_mode == MODE:
+        on_demand = OnDemand(options, host, boot.source, lifecycle)
+        looks[RESIDENCY] = on_demand.keeper.look
+        looks[REPOSITORIES] = _polls(boot, on_demand.look_at_names)
+    elif options.model_control_mode == "poll":
+        looks[REPOSITORIES] = _polls(boot, lambda: poll_once(boot.source, lifecycle))
+    else:
+        looks["unread models"] = UnreadModels(boot, lifecycle).look
+    poll_s = options.repository_poll_secs
+    rows = (replace(row, period_s=poll_s) if row.name == REPOSITORIES else row for row in POLICIES)
+    reconciler = Reconciler(rows, looks)
+    if RESIDENCY in looks:
+        host.placer.on_waits = lambda: reconciler.look_soon(RESIDENCY)
+        # Until it has looked any number of versions may wake.
+        reconciler.look_soon(RESIDENCY)
+    return reconciler
+
+
+def _polls(boot: Boot, look: Callable[[], Awaitable[None]]) -> Look:
+    async def poll() -> float:
+        if boot.recovered.is_set():
+            await look()
+        await boot.recovered.wait()
+        period_s = float(boot.options.repository_poll_secs)
+        return next_poll_s(period_s, random.SystemRandom().random())
+
+    return poll

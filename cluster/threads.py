@@ -8,10 +8,10 @@ nothing here runs on the pool that an event loop has of its own, which all kinds
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +36,14 @@ class ThreadPool:
         context = contextvars.copy_context()
         work = partial(context.run, partial(call, *args, **kwargs))
         return asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def wrapped(self, call: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+        """Return a function that calls something on a thread; see `run`."""
+
+        async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            return await self.run(call, *args, **kwargs)
+
+        return run
 
 
 # Calls of the GCS, which wait while it is away, and what Ray does on the way to it.

@@ -122,7 +122,8 @@ RECONCILER = """## What the controller does of its own accord
 
 `cluster/controller/policies.py`
 
-The policies of the reconciler in their order of precedence: in one pass those that are due look in this order.
+The policies of the reconciler in their order of precedence: in one pass those that are due look
+in this order.
 
 """
 

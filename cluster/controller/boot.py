@@ -14,7 +14,7 @@ from typing import Final
 
 from backends.api.errors import TritonError
 from cluster.controller.durable_state import DurableState
-from cluster.controller.host import ControllerHost
+from cluster.controller.host import ControllerHost, Process
 from cluster.controller.recovery import Recovered, adopt_live_instances
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
@@ -36,12 +36,12 @@ _FROM_REPOSITORIES: Final = ("none", "poll")
 
 
 async def read_state(
-    host: ControllerHost, options: ServerOptions, owner: str, *, has_secrets: bool, resumes: bool
+    process: Process, options: ServerOptions, owner: str, *, has_secrets: bool, resumes: bool
 ) -> tuple[ServerOptions, DurableState]:
     """Return the options with the secret ones, and what a controller before has left.
 
     Args:
-        host: The cluster.
+        process: The controller's process.
         options: The server's options.
         owner: Token of the server's owner.
         has_secrets: Whether the cluster's store has values of secret options.
@@ -52,18 +52,18 @@ async def read_state(
         Exception: What calls of the GCS raise, which leaves nothing that a second call minds.
     """
     if has_secrets:
-        row = await host.store.get(SECRETS_KEY)
+        row = await process.store.get(SECRETS_KEY)
         if row is None:
             _log.error(
                 "the values of secret options are gone: the server has ended; this process ends too"
             )
-            host.end_process()
+            process.end_process()
             await asyncio.get_running_loop().create_future()
         options = with_secrets(options, row)
-    if host.was_restarted or resumes:
-        state = await DurableState.restore(host.store, host.step_down)
+    if process.was_restarted or resumes:
+        state = await DurableState.restore(process.store, process.step_down)
     else:
-        state = await DurableState.create(host.store, host.step_down, owner)
+        state = await DurableState.create(process.store, process.step_down, owner)
     state.saved.owner = owner
     if options.model_control_mode in _FROM_REPOSITORIES:
         state.forget_overrides()
@@ -96,7 +96,7 @@ class Boot:
     async def run(self) -> None:
         """Adopt, hand out the table, load, and note that the server is initialised."""
         found = await try_or_restart(
-            "adoption of live instances", self._adopt, self.host.restart_process
+            "adoption of live instances", self._adopt, self.host.process.restart_process
         )
         try:
             await self._load(found)
@@ -112,7 +112,7 @@ class Boot:
 
     async def _adopt(self) -> Recovered:
         found = await adopt_live_instances(
-            self.host, self.source, self.lifecycle, self.state.has_files_of
+            self.host.actors, self.source, self.lifecycle, self.state.has_files_of
         )
         count = found.count - len(found.outdated)
         _log.log(logging.INFO if count else logging.DEBUG, "%d live instances adopted", count)
@@ -150,7 +150,7 @@ class Boot:
             return
         try:
             await self.publisher.wait_known(_ROUTERS_TIMEOUT_S)
-            await self.host.retire_instances(outdated, float(self.options.exit_timeout_secs))
+            await self.host.actors.retire_instances(outdated, float(self.options.exit_timeout_secs))
         except Exception:
             # What serves is there; these hold no more than their room.
             _log.exception("end of instances of earlier generations")

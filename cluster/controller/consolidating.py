@@ -7,7 +7,8 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from cluster.controller.host import ControllerHost
+from cluster.controller.host import Nodes
+from cluster.instances.placer import Placer
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.placement.consolidation import ConsolidationState, Resident, decide
 from cluster.placement.demand import ClusterResources
@@ -24,7 +25,8 @@ class Consolidation:
     """Looks at the nodes of one cluster again and again.
 
     Args:
-        host: The cluster.
+        nodes: The nodes.
+        placer: Starts nothing on those that are emptied.
         lifecycle: The models.
         ingress_labels: What the labels of nodes with an ingress meet; such nodes are not emptied.
         after_s: For how long a node must be under-used.
@@ -32,12 +34,14 @@ class Consolidation:
 
     def __init__(
         self,
-        host: ControllerHost,
+        nodes: Nodes,
+        placer: Placer,
         lifecycle: ModelLifecycle,
         ingress_labels: Mapping[str, str],
         after_s: float,
     ) -> None:
-        self._host = host
+        self._nodes = nodes
+        self._placer = placer
         self._lifecycle = lifecycle
         self._ingress_labels = ingress_labels
         self._after_s = after_s
@@ -45,7 +49,7 @@ class Consolidation:
 
     async def look(self) -> None:
         """Look once, and begin to empty a node if there is one to be emptied."""
-        cluster = await self._host.read_cluster()
+        cluster = await self._nodes.read_cluster()
         now_s = asyncio.get_running_loop().time()
         residents = tuple(self._residents())
         removable = tuple(self._removable(cluster))
@@ -56,7 +60,7 @@ class Consolidation:
         )
         if state.emptied != before:
             _log.info("under-used node that is emptied: %s", state.emptied or "none")
-        self._host.placer.kept_free = state.kept_free
+        self._placer.kept_free = state.kept_free
         self._lifecycle.evacuation.look(state.leaving)
 
     def _residents(self) -> Iterator[Resident]:

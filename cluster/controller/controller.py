@@ -26,7 +26,7 @@ from cluster.controller.boot import Boot, read_state
 from cluster.controller.device_rules import device_rules
 from cluster.controller.explaining import explain
 from cluster.controller.gcs_watch import GcsWatch
-from cluster.controller.host import ControllerHost, RayControllerHost
+from cluster.controller.host import ControllerHost, ray_host
 from cluster.controller.on_demand import MODE
 from cluster.controller.owner_calls import OwnerCalls
 from cluster.controller.owner_watch import watch_owner
@@ -89,7 +89,7 @@ class ModelController(OwnerCalls, RolloutCalls):
         self,
         options: ServerOptions,
         owner: Owner,
-        make_host: Callable[[float], ControllerHost] = RayControllerHost,
+        make_host: Callable[[float], ControllerHost] = ray_host,
         *,
         resumes: bool = False,
         has_secrets: bool = False,
@@ -106,11 +106,11 @@ class ModelController(OwnerCalls, RolloutCalls):
         self._options, self._state = await try_or_restart(
             "the look into the cluster's store",
             lambda: read_state(
-                host, options, owner.token, has_secrets=has_secrets, resumes=resumes
+                host.process, options, owner.token, has_secrets=has_secrets, resumes=resumes
             ),
-            host.restart_process,
+            host.process.restart_process,
         )
-        await try_or_restart("the making of the controller", make, host.restart_process)
+        await try_or_restart("the making of the controller", make, host.process.restart_process)
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
         self._begin_renewal()
         self._keep_following()
@@ -124,15 +124,20 @@ class ModelController(OwnerCalls, RolloutCalls):
         self._downloads = Downloads()
         saved = self._state.saved
         self._gcs = GcsWatch(self._state.check_fence)
-        host.use_devices(device_rules(options, self._state))
+        host.actors.placer.devices.rules = device_rules(options, self._state)
         self._caches = node_files_settings(options)
-        files = SharedFiles(host, self._caches)
+        files = SharedFiles(host.nodes, host.files, self._caches)
         self._source = RepositorySource(
-            options, self._state, host.read_cluster, files, self._changed, host.tell_agents
+            options,
+            self._state,
+            host.nodes.read_cluster,
+            files,
+            self._changed,
+            host.files.tell_agents,
         )
         self._lifecycle = ModelLifecycle(
             self._source,
-            host.make_pool,
+            host.actors.make_pool,
             self._changed,
             LifecycleSettings(
                 thread_count=options.model_load_thread_count,
@@ -185,7 +190,7 @@ class ModelController(OwnerCalls, RolloutCalls):
         self._supervisor.keep("watch of the GCS", self._gcs.run)
         wall_clock = WallClockWatch(lambda: GCS.run(restart_serve_controller))
         self._supervisor.keep("watch of the wall clock", wall_clock.run)
-        self._host.placer.on_loaded.append(Preloading().loaded)
+        self._host.actors.placer.on_loaded.append(Preloading().loaded)
         # Nobody but its own process watches over a Ray of the server's own.
         is_joined = self._lifeline.period_s > 0
         parts = self._autoscaler, self._rollouts, self._caches
@@ -215,7 +220,7 @@ class ModelController(OwnerCalls, RolloutCalls):
         Raises:
             NotFoundError: There is no such model.
         """
-        return await explain(name, self._host, self._lifecycle)
+        return await explain(name, self._host.nodes, self._host.actors.placer, self._lifecycle)
 
     async def report_download(
         self, key: str, version: int, node_id: str, there_bytes: int, all_bytes: int
@@ -251,8 +256,8 @@ class ModelController(OwnerCalls, RolloutCalls):
         steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
             ("drain", lambda: self._drain(timeout_s)),
             ("end of instances", self._kill_instances),
-            ("end of the rate limiters", self._host.end_arbiters),
-            ("end of what fetches files", self._host.end_node_files),
+            ("end of the rate limiters", self._host.nodes.end_arbiters),
+            ("end of what fetches files", self._host.files.end_node_files),
             ("durable state", self._clear_state),
         )
         for name, step in steps:
@@ -261,7 +266,7 @@ class ModelController(OwnerCalls, RolloutCalls):
                 await step()
             except Exception:
                 _log.exception("shutdown: %s", name)
-        asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._host.end_process)
+        asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._host.process.end_process)
 
     async def _drain(self, timeout_s: float) -> None:
         try:
@@ -271,9 +276,9 @@ class ModelController(OwnerCalls, RolloutCalls):
             _log.error("Exit timeout expired. Exiting immediately.")
 
     async def _kill_instances(self) -> None:
-        found = await self._host.find_live_instances()
-        await self._host.kill_instances(found.described)
-        await self._host.kill_instances(await found.late())
+        found = await self._host.actors.find_live_instances()
+        await self._host.actors.kill_instances(found.described)
+        await self._host.actors.kill_instances(await found.late())
 
     async def _clear_state(self) -> None:
         async with asyncio.timeout(_CLEAR_TIMEOUT_S):
@@ -330,7 +335,7 @@ class ModelController(OwnerCalls, RolloutCalls):
             reason: What the router saw.
         """
         _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
-        self._host.suspect(incarnation)
+        self._host.actors.suspect(incarnation)
 
     async def wake(self, model_key: str, version: int, nested: bool = False) -> TritonError | None:
         """Wake a version that a router has requests for; see `ControllerLink.wake`."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from backends.api.errors import NotFoundError
 from backends.api.model_identifier import name_of, shown
-from cluster.controller.host import ControllerHost
+from cluster.controller.host import Nodes
+from cluster.instances.placer import Placer
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.placement.explanation import InstanceStatus, Situation, explain_instance
 from cluster.placement.preemption import Devices, Occupant, priority_of
@@ -15,12 +16,13 @@ from cluster.placement.preemption import Devices, Occupant, priority_of
 Row = dict[str, Any]
 
 
-async def explain(name: str, host: ControllerHost, lifecycle: ModelLifecycle) -> list[Row]:
+async def explain(name: str, nodes: Nodes, placer: Placer, lifecycle: ModelLifecycle) -> list[Row]:
     """Return one row for each version of a model, with its instances.
 
     Args:
         name: The model, in whichever namespace.
-        host: Knows the nodes and who waits.
+        nodes: The nodes.
+        placer: Knows who waits.
         lifecycle: The models.
 
     Raises:
@@ -31,18 +33,18 @@ async def explain(name: str, host: ControllerHost, lifecycle: ModelLifecycle) ->
         raise NotFoundError(
             f"model '{name}' is not known to the controller; the repository index has all that are"
         )
-    cluster = await host.read_cluster()
+    cluster = await nodes.read_cluster()
     occupants = list(_occupants(lifecycle))
-    leases = host.placer.devices.leases
+    leases = placer.devices.leases
     rows: list[Row] = []
     for key in keys:
         record = lifecycle.records[key]
         if not record.versions:
             rows.append({"model": shown(key), "reason": record.failure, "instances": []})
         for number, version in sorted(record.versions.items()):
-            statuses = list(_statuses(key, number, host, lifecycle))
+            statuses = list(_statuses(key, number, placer, lifecycle))
             devices = {
-                each.spec.name: Devices(leases, host.placer.devices.admission(each.spec))
+                each.spec.name: Devices(leases, placer.devices.admission(each.spec))
                 for each in statuses
             }
             now = Situation(cluster, occupants, devices)
@@ -59,7 +61,7 @@ async def explain(name: str, host: ControllerHost, lifecycle: ModelLifecycle) ->
 
 
 def _statuses(
-    key: str, version: int, host: ControllerHost, lifecycle: ModelLifecycle
+    key: str, version: int, placer: Placer, lifecycle: ModelLifecycle
 ) -> Iterator[InstanceStatus]:
     pool = lifecycle.pool_of(key, version)
     told: Mapping[str, InstanceStatus] = (
@@ -67,7 +69,7 @@ def _statuses(
     )
     yield from told.values()
     # Those of a first load are not in service yet.
-    for name, waiting in host.placer.waiting.items():
+    for name, waiting in placer.waiting.items():
         spec = waiting.spec
         if name not in told and (spec.model_key, spec.version) == (key, version):
             yield InstanceStatus(spec, reason=f"instance {name} is {waiting.reason}")

@@ -7,6 +7,8 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, NoReturn, Protocol
 
 import ray
@@ -14,7 +16,7 @@ import ray
 from cluster.actors.arbiter import end_arbiters
 from cluster.controller.store import GcsStore, Store
 from cluster.instances.actor_host import ActorHost
-from cluster.instances.device_leases import DeviceLeases, DeviceRules
+from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.live import (
     LiveInstance,
     LiveInstances,
@@ -68,24 +70,16 @@ class AdoptingPool(VersionPool, Protocol):
         """Take over live instances, and start those that the pool lacks."""
 
 
-class ControllerHost(Protocol):
-    """The cluster, as the controller sees it."""
+class Nodes(Protocol):
+    """The nodes of the cluster.
 
-    @property
-    def store(self) -> Store:
-        """Where durable state is kept."""
+    Attributes:
+        node_id: The controller's node.
+        own_node: Resource that the controller's node alone has.
+    """
 
-    @property
-    def was_restarted(self) -> bool:
-        """Whether this process replaces one that died."""
-
-    @property
-    def placer(self) -> Placer:
-        """The places of all instances."""
-
-    @property
-    def own_node(self) -> str:
-        """Resource that the controller's node alone has."""
+    node_id: str
+    own_node: str
 
     async def read_cluster(self) -> ClusterResources:
         """Return the nodes there are and what is free on each."""
@@ -96,17 +90,27 @@ class ControllerHost(Protocol):
     async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
         """End what instances had started on nodes that have none; see `node_actors`."""
 
+    async def end_arbiters(self) -> None:
+        """End the rate limiters of all nodes."""
+
     async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
         """Have Ray's autoscaler hear of these requests and of no earlier ones."""
 
     async def prestart(self, counts: Mapping[str, int], keep_s: int) -> Mapping[str, int]:
         """Have idle workers started, by node, and return how many are; see `prestart_workers`."""
 
+
+class Actors(Protocol):
+    """The instances of the cluster.
+
+    Attributes:
+        placer: Their places.
+    """
+
+    placer: Placer
+
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """Return an empty pool that calls ``on_change`` after each change."""
-
-    def use_devices(self, rules: DeviceRules) -> None:
-        """Say by what rules instances get their GPUs; before the first pool is made."""
 
     async def find_live_instances(self) -> LiveInstances:
         """Return the instances that are alive."""
@@ -123,14 +127,11 @@ class ControllerHost(Protocol):
     async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
         """Return, by incarnation, what instances say that answer at once."""
 
-    async def end_arbiters(self) -> None:
-        """End the rate limiters of all nodes."""
 
-    @property
-    def node_id(self) -> str:
-        """The controller's node."""
+class NodeFiles(Protocol):
+    """What fetches files of models, on all nodes."""
 
-    async def offer_files(self, settings: NodeFilesSettings, location: str) -> None:
+    async def offer_files(self, settings: NodeFilesSettings, location: str) -> object:
         """Have a node give files of a load to others.
 
         Raises:
@@ -162,7 +163,19 @@ class ControllerHost(Protocol):
         """Have nodes stop what they prefetch."""
 
     async def end_node_files(self) -> None:
-        """End what fetches files of models, on all nodes."""
+        """End it on all nodes."""
+
+
+class Process(Protocol):
+    """The controller's process, and what outlives it."""
+
+    @property
+    def store(self) -> Store:
+        """Where durable state is kept."""
+
+    @property
+    def was_restarted(self) -> bool:
+        """Whether this process replaces one that died."""
 
     def end_process(self) -> None:
         """End the controller's process for good."""
@@ -174,125 +187,91 @@ class ControllerHost(Protocol):
         """End this process at once, so that Ray starts the controller again."""
 
 
-class RayControllerHost:
-    """Implements `ControllerHost` inside the controller's actor.
+@dataclass(frozen=True, slots=True)
+class ControllerHost:
+    """The cluster, as the controller sees it."""
+
+    nodes: Nodes
+    actors: Actors
+    files: NodeFiles
+    process: Process
+
+
+class RayNodes:
+    """Implements `Nodes`."""
+
+    read_draining = staticmethod(read_draining)
+    end_unused_actors = staticmethod(end_unused_actors)
+    end_arbiters = staticmethod(GCS.wrapped(end_arbiters))
+    prestart = staticmethod(NODES.wrapped(prestart_workers))
+
+    def __init__(self) -> None:
+        self.node_id: str = ray.get_runtime_context().get_node_id()
+        self.own_node = f"{NODE_PREFIX}{ray.util.get_node_ip_address()}"
+        self.look = SharedLook(read_cluster)
+        self.devices = NodeDevices(read_devices)
+        self.ask_for_nodes = GCS.wrapped(RequestedNodes().become)
+
+    async def read_cluster(self) -> ClusterResources:
+        """See `Nodes`."""
+        return await self.devices.look(await self.look())
+
+
+class RayActors:
+    """Implements `Actors`.
 
     Args:
+        nodes: The nodes.
         heartbeat_timeout_s: For how long an instance may get nowhere; 0.0 for any time.
     """
 
-    def __init__(self, heartbeat_timeout_s: float) -> None:
-        self.store: Store = GcsStore()
-        self.own_node = f"{NODE_PREFIX}{ray.util.get_node_ip_address()}"
-        self.node_id: str = ray.get_runtime_context().get_node_id()
-        look = self._look = SharedLook(read_cluster)
-        self._instances = ActorHost(look)
-        self._devices = NodeDevices(read_devices)
-        self._leases = DeviceLeases(self.read_cluster, self._devices)
-        self.placer = Placer(look, self._leases)
-        self._requested = RequestedNodes()
+    def __init__(self, nodes: RayNodes, heartbeat_timeout_s: float) -> None:
+        instances = self._instances = ActorHost(nodes.look)
+        self.placer = Placer(nodes.look, DeviceLeases(nodes.read_cluster, nodes.devices))
         self._prober = Prober(heartbeat_timeout_s)
+        self.suspect = self._prober.suspect
+        self.find_live_instances = partial(find_live_instances, instances)
+        self.kill_instances = partial(kill_instances, instances)
+        self.retire_instances = partial(retire_instances, instances)
+
+    def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
+        """See `Actors`."""
+        return InstancePool(on_change, self._instances, self._prober, self.placer)
+
+    async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
+        """See `Actors`."""
+        return await self._prober.ask_all(incarnations, _ASK_TIMEOUT_S)
+
+
+class RayNodeFiles:
+    """Implements `NodeFiles`."""
+
+    offer_files = staticmethod(NODES.wrapped(offer_files))
+    withdraw_files = staticmethod(NODES.wrapped(withdraw_files))
+    tell_agents = staticmethod(tell_agents)
+    prefetch = staticmethod(prefetch_to_node)
+    view_of_cache = staticmethod(view_of_cache)
+    stop_prefetch = staticmethod(GCS.wrapped(stop_prefetch))
+    end_node_files = staticmethod(GCS.wrapped(end_node_files))
+
+
+class RayProcess:
+    """Implements `Process` inside the controller's actor."""
+
+    def __init__(self) -> None:
+        self.store: Store = GcsStore()
         self._actor = ray.get_runtime_context().current_actor
 
     @property
     def was_restarted(self) -> bool:
-        """See `ControllerHost`."""
+        """See `Process`."""
         with warnings.catch_warnings():
             # Ray's own property still uses a call Ray has deprecated.
             warnings.simplefilter("ignore", DeprecationWarning)
             return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
-    async def read_cluster(self) -> ClusterResources:
-        """See `ControllerHost`."""
-        return await self._devices.look(await self._look())
-
-    async def read_draining(self) -> frozenset[str]:
-        """See `ControllerHost`."""
-        return await read_draining()
-
-    async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
-        """See `ControllerHost`."""
-        await end_unused_actors(in_use, draining)
-
-    async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
-        """See `ControllerHost`."""
-        await GCS.run(self._requested.become, requests)
-
-    async def prestart(self, counts: Mapping[str, int], keep_s: int) -> Mapping[str, int]:
-        """See `ControllerHost`."""
-        return await NODES.run(prestart_workers, counts, keep_s)
-
-    def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
-        """See `ControllerHost`."""
-        return InstancePool(on_change, self._instances, self._prober, self.placer)
-
-    def use_devices(self, rules: DeviceRules) -> None:
-        """See `ControllerHost`."""
-        self._leases.rules = rules
-
-    async def find_live_instances(self) -> LiveInstances:
-        """See `ControllerHost`."""
-        return await find_live_instances(self._instances)
-
-    async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
-        """See `ControllerHost`."""
-        await kill_instances(self._instances, instances)
-
-    async def retire_instances(self, instances: Iterable[LiveInstance], drain_s: float) -> None:
-        """See `ControllerHost`."""
-        await retire_instances(self._instances, instances, drain_s)
-
-    def suspect(self, incarnation: str) -> None:
-        """See `ControllerHost`."""
-        self._prober.suspect(incarnation)
-
-    async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
-        """See `ControllerHost`."""
-        return await self._prober.ask_all(incarnations, _ASK_TIMEOUT_S)
-
-    async def end_arbiters(self) -> None:
-        """See `ControllerHost`."""
-        await GCS.run(end_arbiters)
-
-    async def offer_files(self, settings: NodeFilesSettings, location: str) -> None:
-        """See `ControllerHost`."""
-        await NODES.run(offer_files, settings, location)
-
-    async def withdraw_files(self, all_but: Collection[str]) -> None:
-        """See `ControllerHost`."""
-        await NODES.run(withdraw_files, all_but)
-
-    def tell_agents(self, key: str, action: Action) -> None:
-        """See `ControllerHost`."""
-        tell_agents(key, action)
-
-    async def prefetch(
-        self,
-        settings: NodeFilesSettings,
-        node_id: str,
-        model_name: str,
-        files: ModelFiles,
-        fraction: float,
-    ) -> Prefetched:
-        """See `ControllerHost`."""
-        return await prefetch_to_node(settings, node_id, model_name, files, fraction)
-
-    async def view_of_cache(
-        self, node_id: str, keys: Collection[str], fraction: float
-    ) -> CacheView | None:
-        """See `ControllerHost`."""
-        return await view_of_cache(node_id, keys, fraction)
-
-    async def stop_prefetch(self, node_ids: Collection[str]) -> None:
-        """See `ControllerHost`."""
-        await GCS.run(stop_prefetch, node_ids)
-
-    async def end_node_files(self) -> None:
-        """See `ControllerHost`."""
-        await GCS.run(end_node_files)
-
     def end_process(self) -> None:
-        """See `ControllerHost`."""
+        """See `Process`."""
         try:
             ray.kill(self._actor, no_restart=True)
         except Exception:
@@ -305,14 +284,26 @@ class RayControllerHost:
         last.start()
 
     def step_down(self) -> None:
-        """See `ControllerHost`."""
+        """See `Process`."""
         # Not through Ray: killing the actor would kill the successor.
         _log.error("another controller has taken over; this process ends")
         _exit()
 
     def restart_process(self) -> None:
-        """See `ControllerHost`."""
+        """See `Process`."""
         _exit()
+
+
+def ray_host(heartbeat_timeout_s: float) -> ControllerHost:
+    """Return the Ray cluster that this process is in.
+
+    Args:
+        heartbeat_timeout_s: As of `RayActors`.
+    """
+    nodes = RayNodes()
+    return ControllerHost(
+        nodes, RayActors(nodes, heartbeat_timeout_s), RayNodeFiles(), RayProcess()
+    )
 
 
 def _exit() -> NoReturn:

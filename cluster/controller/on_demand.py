@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mode ondemand: the models of the repositories are known, and loaded by their first use."""
 
-from cluster.controller.host import ControllerHost
+from cluster.controller.host import Actors, Nodes
 from cluster.controller.poll import NamesSource
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.parsing import ServerOptions
@@ -18,7 +18,8 @@ class OnDemand:
 
     Args:
         options: The server's options.
-        host: Asks instances how much they are used.
+        nodes: The nodes.
+        actors: Asks instances how much they are used.
         source: Lists the repositories.
         lifecycle: The models.
     """
@@ -26,7 +27,8 @@ class OnDemand:
     def __init__(
         self,
         options: ServerOptions,
-        host: ControllerHost,
+        nodes: Nodes,
+        actors: Actors,
         source: NamesSource,
         lifecycle: ModelLifecycle,
     ) -> None:
@@ -35,9 +37,9 @@ class OnDemand:
         self.keeper = ResidencyKeeper(
             lifecycle.records,
             lifecycle.dormancy,
-            host.ask_progress,
+            actors.ask_progress,
             ResidencyLimits(options.ondemand_max_models, options.ondemand_memory_fraction),
-            DeviceRoom(host.placer, host.read_cluster, lifecycle.pool_of),
+            DeviceRoom(actors.placer, nodes.read_cluster, lifecycle.pool_of),
         )
         lifecycle.dormancy.room.wait_s = options.wake_timeout_secs
 

@@ -63,25 +63,26 @@ def make_reconciler(
         is_joined: Whether the cluster may have an autoscaler; a Ray of the server's own has none.
     """
     options, host, lifecycle = boot.options, boot.host, boot.lifecycle
-    nodes = DrainingNodes(host, lifecycle)
+    nodes, placer = host.nodes, host.actors.placer
+    draining = DrainingNodes(nodes, placer, lifecycle)
     looks: dict[str, Look] = {
-        "evacuation": nodes.look,
-        "preemption": Preemption(host, lifecycle).look,
+        "evacuation": draining.look,
+        "preemption": Preemption(nodes, host.actors, lifecycle).look,
         "rollouts": rollouts.look,
         "autoscaling": autoscaler.look_at_all,
-        "unused actors": nodes.end_unused,
-        "prestarting": Prestarting(host, lifecycle, options.prestart_workers).look,
+        "unused actors": draining.end_unused,
+        "prestarting": Prestarting(nodes, placer, lifecycle, options.prestart_workers).look,
     }
     if is_joined:
-        looks["node demand"] = NodeDemand(host).look
+        looks["node demand"] = NodeDemand(nodes, placer).look
     if options.consolidate_nodes:
         labels, after_s = ingress_label_selector(options), options.consolidate_after_secs
-        looks["consolidation"] = Consolidation(host, lifecycle, labels, after_s).look
+        looks["consolidation"] = Consolidation(nodes, placer, lifecycle, labels, after_s).look
     if options.prefetch_cache_fraction:
         prefetched = boot.source, caches, options.prefetch_cache_fraction
-        looks["prefetching"] = Prefetching(host, lifecycle, *prefetched).look
+        looks["prefetching"] = Prefetching(nodes, host.files, placer, lifecycle, *prefetched).look
     if options.model_control_mode == MODE:
-        on_demand = OnDemand(options, host, boot.source, lifecycle)
+        on_demand = OnDemand(options, nodes, host.actors, boot.source, lifecycle)
         looks[RESIDENCY] = on_demand.keeper.look
         looks[REPOSITORIES] = _polls(boot, on_demand.look_at_names)
     elif options.model_control_mode == "poll":
@@ -92,7 +93,7 @@ def make_reconciler(
     rows = (replace(row, period_s=poll_s) if row.name == REPOSITORIES else row for row in POLICIES)
     reconciler = Reconciler(rows, looks)
     if RESIDENCY in looks:
-        host.placer.on_waits = lambda: reconciler.look_soon(RESIDENCY)
+        placer.on_waits = lambda: reconciler.look_soon(RESIDENCY)
         # Until it has looked any number of versions may wake.
         reconciler.look_soon(RESIDENCY)
     return reconciler

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from backends.config.placement import read_priority
-from cluster.controller.host import ControllerHost
+from cluster.controller.host import Actors, Nodes
 from cluster.instances.placer import Waiting
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.placement.preemption import Devices, Occupant, priority_of, to_displace
@@ -56,19 +56,21 @@ class Preemption:
     """Displaces idle instances.
 
     Args:
-        host: Knows who waits, and asks instances.
+        nodes: The nodes.
+        actors: Knows who waits, and asks instances.
         lifecycle: The models.
     """
 
-    def __init__(self, host: ControllerHost, lifecycle: ModelLifecycle) -> None:
-        self._host = host
+    def __init__(self, nodes: Nodes, actors: Actors, lifecycle: ModelLifecycle) -> None:
+        self._nodes = nodes
+        self._actors = actors
         self._lifecycle = lifecycle
         self._uses: dict[str, _Use] = {}
         self._underway: dict[str, _Underway] = {}
 
     async def look(self) -> None:
         """Displace for one of those who wait, the highest priority first."""
-        waiting = self._host.placer.waiting
+        waiting = self._actors.placer.waiting
         self._underway = {n: each for n, each in self._underway.items() if n in waiting}
         claims = sorted(waiting.values(), key=lambda each: -priority_of(each.spec))
         highest = priority_of(claims[0].spec) if claims else 0
@@ -80,8 +82,8 @@ class Preemption:
         idle = [each for each in await self._idle(lower) if is_possible(*each.key)]
         if not idle:
             return
-        cluster = await self._host.read_cluster()
-        devices = self._host.placer.devices
+        cluster = await self._nodes.read_cluster()
+        devices = self._actors.placer.devices
         occupants = [each.occupant for each in idle]
         in_vain: set[Hashable] = set()
         for claim in claims:
@@ -104,7 +106,7 @@ class Preemption:
             names = (_name_of(each),)
             followers = self._lifecycle.displacement.displace(*each.key, names, by)
             for follower in followers.values():
-                self._host.placer.displaced(follower, by)
+                self._actors.placer.displaced(follower, by)
             gone += followers
         if gone:
             now_s = asyncio.get_running_loop().time()
@@ -116,7 +118,7 @@ class Preemption:
         if underway is None:
             return False
         now_s = asyncio.get_running_loop().time()
-        if any(map(self._host.placer.has_place, underway.leaving)):
+        if any(map(self._actors.placer.has_place, underway.leaving)):
             underway.until_s = now_s + _SETTLE_S
         return now_s < underway.until_s
 
@@ -136,7 +138,7 @@ class Preemption:
                         yield _candidate(spec, endpoint, (name, number))
 
     async def _idle(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        answers = await self._host.ask_progress([each.incarnation for each in candidates])
+        answers = await self._actors.ask_progress([each.incarnation for each in candidates])
         now_s = asyncio.get_running_loop().time()
         uses: dict[str, _Use] = {}
         idle = []

@@ -15,10 +15,11 @@ from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of, shown
 from backends.config.placement import read_placement
-from cluster.controller.host import ControllerHost
+from cluster.controller.host import NodeFiles, Nodes
 from cluster.controller.repository_source import RepositorySource
 from cluster.devices.inventory import mig_profile_of
 from cluster.instances.node_files import NodeFilesSettings
+from cluster.instances.placer import Placer
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.states import ModelRecord
 from cluster.placement.demand import ClusterResources
@@ -41,7 +42,9 @@ class Prefetching:
     """What the controller does about it.
 
     Args:
-        host: The cluster.
+        nodes: The nodes.
+        fetching: What fetches files there.
+        placer: Starts nothing on nodes that are emptied, which fetch nothing either.
         lifecycle: The models.
         source: Reads those that were never loaded.
         settings: Of the nodes' caches.
@@ -50,13 +53,17 @@ class Prefetching:
 
     def __init__(
         self,
-        host: ControllerHost,
+        nodes: Nodes,
+        fetching: NodeFiles,
+        placer: Placer,
         lifecycle: ModelLifecycle,
         source: RepositorySource,
         settings: NodeFilesSettings,
         fraction: float,
     ) -> None:
-        self._host = host
+        self._nodes = nodes
+        self._fetching = fetching
+        self._placer = placer
         self._lifecycle = lifecycle
         self._source = source
         self._settings = settings
@@ -94,12 +101,12 @@ class Prefetching:
         if not models:
             return False
         now_s = asyncio.get_running_loop().time()
-        cluster = await self._host.read_cluster()
-        cluster = cluster.with_draining(self._host.placer.kept_free)
+        cluster = await self._nodes.read_cluster()
+        cluster = cluster.with_draining(self._placer.kept_free)
         self._prefetches.saw(models, cluster, now_s)
         for node_id in self._prefetches.unseen(now_s):
             keys = self._prefetches.keys
-            view = await self._host.view_of_cache(node_id, keys, self._fraction)
+            view = await self._fetching.view_of_cache(node_id, keys, self._fraction)
             self._prefetches.looked(node_id, view, now_s)
         model = self._prefetches.choose(models, cluster, now_s)
         if model is None:
@@ -135,7 +142,7 @@ class Prefetching:
         """
 
         async def fetch(node_id: str) -> None:
-            answer: Prefetched = await self._host.prefetch(
+            answer: Prefetched = await self._fetching.prefetch(
                 self._settings, node_id, name_of(name), files, self._fraction
             )
             self._prefetches.answered(node_id, key, answer)
@@ -144,7 +151,7 @@ class Prefetching:
         while not (await asyncio.wait({fetching}, timeout=_STOP_S))[0]:
             # What waits for this model waits for this very download.
             if self._starting - {name}:
-                await self._host.stop_prefetch(node_ids)
+                await self._fetching.stop_prefetch(node_ids)
         for error in fetching.result():
             if isinstance(error, BaseException):
                 raise error

@@ -9,7 +9,8 @@ instances that requests wait for.
 import asyncio
 from typing import Final
 
-from cluster.controller.host import ControllerHost
+from cluster.controller.host import Nodes
+from cluster.instances.placer import Placer
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.residency.prestart import KEPT_S, IdleWorkers
 from deployments.instance.spec import InstanceDescription
@@ -22,19 +23,21 @@ class Prestarting:
     """What the controller does about it.
 
     Args:
-        host: The cluster.
+        nodes: The nodes.
+        placer: Tells of instances that have taken a worker.
         lifecycle: The models.
         count: How many workers each node shall have; 0 for none.
     """
 
-    def __init__(self, host: ControllerHost, lifecycle: ModelLifecycle, count: int) -> None:
-        self._host = host
+    def __init__(self, nodes: Nodes, placer: Placer, lifecycle: ModelLifecycle, count: int) -> None:
+        self._nodes = nodes
+        self._placer = placer
         self._lifecycle = lifecycle
         self._count = count
         self._workers = IdleWorkers(count)
         self._was_taken = False
         self._look_count = 0
-        host.placer.on_loaded.append(self._loaded)
+        placer.on_loaded.append(self._loaded)
 
     async def look(self) -> None:
         """Ask for workers where some lack, unless something is being woken."""
@@ -44,11 +47,11 @@ class Prestarting:
         if self._lifecycle.dormancy.waking_count or not self._is_wanted():
             return
         self._was_taken = False
-        cluster = await self._host.read_cluster()
+        cluster = await self._nodes.read_cluster()
         now_s = asyncio.get_running_loop().time()
-        counts = self._workers.missing(cluster.nodes, self._host.placer.kept_free, now_s)
+        counts = self._workers.missing(cluster.nodes, self._placer.kept_free, now_s)
         if counts:
-            self._workers.asked(await self._host.prestart(counts, KEPT_S), now_s)
+            self._workers.asked(await self._nodes.prestart(counts, KEPT_S), now_s)
 
     def _loaded(self, description: InstanceDescription) -> None:
         # With an environment of its own it had a process of its own.

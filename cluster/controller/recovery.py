@@ -18,7 +18,7 @@ from functools import partial
 
 from backends.api.errors import TritonError
 from backends.config.autoscaling import is_autoscaled
-from cluster.controller.host import ControllerHost
+from cluster.controller.host import Actors
 from cluster.controller.repository_source import RepositorySource
 from cluster.instances.live import LiveInstance
 from cluster.models.contracts import VersionPool
@@ -48,7 +48,7 @@ class Recovered:
 
 
 async def adopt_live_instances(
-    host: ControllerHost,
+    actors: Actors,
     source: RepositorySource,
     lifecycle: ModelLifecycle,
     is_as_given: Callable[[str], bool],
@@ -58,12 +58,12 @@ async def adopt_live_instances(
     It may be called again after it has raised: nothing is adopted before all that may raise.
 
     Args:
-        host: The cluster.
+        actors: The instances.
         source: Knows the options.
         lifecycle: Gets what is adopted.
         is_as_given: Tells of a model whether its files came with its load.
     """
-    found_alive = await host.find_live_instances()
+    found_alive = await actors.find_live_instances()
     live = found_alive.described
     specs = [found.description.spec for found in live]
     await source.files.adopt(specs)
@@ -106,12 +106,12 @@ async def adopt_live_instances(
             else:
                 digest = newest.spec.options_digest
                 files_dir = newest.spec.model_dir if is_as_given(name) else ""
-                make = _adopting(host, members, missing, taken)
+                make = _adopting(actors, members, missing, taken)
                 adoptions.append(
                     partial(lifecycle.adopt, name, version, digest, config, make, files_dir)
                 )
     if misfits:
-        await host.kill_instances(misfits)
+        await actors.kill_instances(misfits)
     for adopt in adoptions:
         adopt()
     return Recovered(len(live), tuple(outdated), found_alive.late)
@@ -144,13 +144,13 @@ def _serving_count(members: Iterable[LiveInstance]) -> int:
 
 
 def _adopting(
-    host: ControllerHost,
+    actors: Actors,
     members: Iterable[LiveInstance],
     missing: Iterable[InstanceSpec],
     taken: frozenset[int],
 ) -> MakePool:
     def make(on_change: Callable[[], None]) -> VersionPool:
-        pool = host.make_pool(on_change)
+        pool = actors.make_pool(on_change)
         pool.adopt(members, missing, taken)
         return pool
 

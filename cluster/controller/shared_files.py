@@ -10,10 +10,10 @@ them (`deployments.model_files.loaded`). A node that joins later has that done w
 import asyncio
 import logging
 import shutil
-from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping
 
 from backends.api.errors import InternalError, ResourceExhaustedError
+from cluster.controller.host import NodeFiles, Nodes
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.models.contracts import Candidate
 from cluster.options.parsing import ServerOptions
@@ -25,24 +25,6 @@ from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.loaded import is_of_load, list_folder, location_of
 
 _log = logging.getLogger(__name__)
-
-
-class FilesHost(Protocol):
-    """The nodes; `cluster.controller.host.ControllerHost` is one."""
-
-    @property
-    def node_id(self) -> str:
-        """The controller's node."""
-
-    @property
-    def own_node(self) -> str:
-        """Resource that the controller's node alone has."""
-
-    async def offer_files(self, settings: NodeFilesSettings, location: str) -> None:
-        """Have a node give files of a load to others."""
-
-    async def withdraw_files(self, all_but: Collection[str]) -> None:
-        """Have all nodes let go of files of loads but those of some locations."""
 
 
 def node_files_settings(options: ServerOptions) -> NodeFilesSettings:
@@ -59,12 +41,14 @@ class SharedFiles:
     """The files of loads.
 
     Args:
-        host: The nodes.
+        nodes: The nodes.
+        offering: What gives files from one to others.
         settings: Of their caches.
     """
 
-    def __init__(self, host: FilesHost, settings: NodeFilesSettings) -> None:
-        self._host = host
+    def __init__(self, nodes: Nodes, offering: NodeFiles, settings: NodeFilesSettings) -> None:
+        self._nodes = nodes
+        self._offering = offering
         self._settings = settings
         self._shared: dict[str, asyncio.Task[ModelFiles | None]] = {}
         # By folder.
@@ -86,7 +70,7 @@ class SharedFiles:
         folder, is_alone = candidate.model_dir, len(cluster.nodes) <= 1
         if not is_alone or candidate.override.files:
             if folder not in self._shared:
-                self._locations[folder] = location_of(self._host.node_id, folder)
+                self._locations[folder] = location_of(self._nodes.node_id, folder)
                 share = self._share(self._locations[folder], is_offered=not is_alone)
                 self._shared[folder] = asyncio.create_task(share)
             try:
@@ -97,7 +81,7 @@ class SharedFiles:
                 raise
             if files is not None:
                 return files, {}
-        return None, {self._host.own_node: SMALLEST_FRACTION}
+        return None, {self._nodes.own_node: SMALLEST_FRACTION}
 
     async def remove(self, candidate: Candidate) -> None:
         """Remove a candidate's files from this node, and from the caches when there is no room."""
@@ -107,14 +91,14 @@ class SharedFiles:
         self._shared.pop(folder, None)
         await FILES.run(shutil.rmtree, folder, ignore_errors=True)
         if self._locations.pop(folder, None) is not None:
-            await self._host.withdraw_files(tuple(self._locations.values()))
+            await self._offering.withdraw_files(tuple(self._locations.values()))
 
     async def adopt(self, specs: Iterable[InstanceSpec]) -> None:
         """Keep what an earlier controller has shared and live instances were made with, only."""
         for spec in specs:
             if spec.files is not None and is_of_load(spec.files.location):
                 self._locations[spec.model_dir] = spec.files.location
-        await self._host.withdraw_files(tuple(self._locations.values()))
+        await self._offering.withdraw_files(tuple(self._locations.values()))
 
     async def _share(self, location: str, *, is_offered: bool) -> ModelFiles | None:
         try:
@@ -123,7 +107,7 @@ class SharedFiles:
             raise InternalError(f"the files of a load cannot be read: {error}") from error
         if is_offered:
             try:
-                await self._host.offer_files(self._settings, location)
+                await self._offering.offer_files(self._settings, location)
             except ResourceExhaustedError as error:
                 _log.warning("files of a load stay on the controller's node: %s", error.message)
                 return None

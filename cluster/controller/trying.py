@@ -58,7 +58,7 @@ async def try_or_restart(
     Args:
         what: What is tried, for the log.
         attempt: As of `try_again`.
-        restart_process: Ends the process; see `ControllerHost.restart_process`.
+        restart_process: Ends the process; see `Process.restart_process`.
     """
     try:
         return await try_again(what, attempt)

@@ -7,12 +7,17 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
+from typing import Any
 
+from cluster.controller.controller import ModelController
+from cluster.controller.host import ControllerHost
+from cluster.controller.ownership import Owner
 from cluster.devices.inventory import Inventory
-from cluster.instances.device_leases import DeviceLeases, DeviceRules
+from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.live import LiveInstance, LiveInstances
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.instances.placer import Placer
+from cluster.options.parsing import from_mapping
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.node_devices import NodeDevices
 from cluster.placement.node_requests import NodeRequest
@@ -26,9 +31,10 @@ from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.prefetch import CacheView, Outcome, Prefetched
 from tests.support import virtual_time
-from tests.support.control_plane_fakes import FakePool, World, now
+from tests.support.control_plane_fakes import DRAIN_S, FakePool, World, now
 
 WRITE_S = 0.01
+NOBODY = Owner()
 NODE_FILES = NodeFilesSettings("", 0, "INFO")
 
 
@@ -84,9 +90,10 @@ class FakeStore:
 
 
 class FakeHost:
-    """Implements `cluster.controller.host.ControllerHost`; outlives the controllers that run in it.
+    """All parts of a `cluster.controller.host.ControllerHost`; outlives the controllers in it.
 
     Attributes:
+        node_names: The nodes.
         store: The cluster's store.
         world: Gives the pools, and is told what happens to them.
         live: Instances a controller finds alive.
@@ -120,7 +127,7 @@ class FakeHost:
         self.node_id = "n1"
         self.offers: list[str] = []
         self.told: list[tuple[str, str]] = []
-        self.nodes = ("n",)
+        self.node_names: tuple[str, ...] = ("n",)
         self.devices: dict[str, Inventory] = {}
         self.was_restarted = False
         self.live: list[LiveInstance] = []
@@ -155,7 +162,7 @@ class FakeHost:
         self.looks += 1
         self._maybe_fail("read_cluster")
         nodes = []
-        for name in self.nodes:
+        for name in self.node_names:
             gpus = self.devices.get(name, Inventory()).gpus
             total = {"CPU": 2, "GPU": len(gpus)} if gpus else {"CPU": 2}
             nodes.append(NodeResources(name, total, total))
@@ -183,9 +190,6 @@ class FakeHost:
         pool = AdoptablePool(self.world, on_change)
         self.world.pools.append(pool)
         return pool
-
-    def use_devices(self, rules: DeviceRules) -> None:
-        self.device_rules = rules
 
     async def find_live_instances(self) -> LiveInstances:
         self._maybe_fail("find_live_instances")
@@ -275,6 +279,33 @@ class FakeHost:
             raise self.fail_always[call]
         if call in self.fail:
             raise self.fail.pop(call)
+
+
+async def controller_of(
+    folder: Path | str,
+    host: FakeHost,
+    owner: Owner = NOBODY,
+    *,
+    resumes: bool = False,
+    has_secrets: bool = False,
+    **options: Any,
+) -> ModelController:
+    """Start a controller; it has not loaded anything yet."""
+    given = {
+        "model_repository": str(folder),
+        "disable_auto_complete_config": True,
+        "exit_timeout_secs": int(DRAIN_S),
+        **options,
+    }
+    actor = ModelController.__new__(ModelController)
+    await actor.__init__(  # type: ignore[misc]
+        from_mapping(given),
+        owner,
+        lambda _: ControllerHost(host, host, host, host),
+        resumes=resumes,
+        has_secrets=has_secrets,
+    )
+    return actor
 
 
 class AdoptablePool(FakePool):

@@ -2,31 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Controllers one after the other, over the same store and the same instances."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cluster.controller.controller import ModelController
-from cluster.controller.ownership import Owner
-from cluster.options.parsing import from_mapping
-from tests.support.control_plane_fakes import DRAIN_S
+from tests.support import controller_fakes
 from tests.support.controller_fakes import FakeHost, live_instance, write_model
 
-
-async def controller_of(
-    folder: Path | str, host: FakeHost, *, resumes: bool = False, **options: Any
-) -> ModelController:
-    given = {
-        "model_repository": str(folder),
-        "disable_auto_complete_config": True,
-        "exit_timeout_secs": int(DRAIN_S),
-        "model_control_mode": "explicit",
-        **options,
-    }
-    actor = ModelController.__new__(ModelController)
-    await actor.__init__(  # type: ignore[misc]
-        from_mapping(given), Owner(), lambda _: host, resumes=resumes
-    )
-    return actor
+controller_of = partial(controller_fakes.controller_of, model_control_mode="explicit")
 
 
 def left_by(

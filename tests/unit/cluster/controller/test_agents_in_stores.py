@@ -10,11 +10,9 @@ import pytest
 
 from backends.api.errors import TritonError
 from cluster.controller.controller import ModelController
-from cluster.controller.ownership import Owner
-from cluster.options.parsing import from_mapping
 from cluster.repository.stores.opening import open_store
 from tests.support.control_plane_fakes import DRAIN_S
-from tests.support.controller_fakes import FakeHost, in_virtual_time_with_folder
+from tests.support.controller_fakes import FakeHost, controller_of, in_virtual_time_with_folder
 
 CONFIG = """
 name: "m" backend: "identity" version_policy { all {} }
@@ -32,13 +30,7 @@ class Served:
         location = f"memory://{folder.name}/models"
         self.store: Any = open_store(location)
         self.host = FakeHost()
-        given = {
-            "model_repository": location,
-            "disable_auto_complete_config": True,
-            "model_control_mode": "explicit",
-            "exit_timeout_secs": int(DRAIN_S),
-        }
-        self.options = from_mapping(given)
+        self.location = location
         self.put("config.pbtxt", CONFIG + AGENTS)
         self.put("1/data", "one")
 
@@ -46,8 +38,7 @@ class Served:
         self.store.write(f"m/{path}", text.encode())
 
     async def start(self) -> ModelController:
-        actor = ModelController.__new__(ModelController)
-        await actor.__init__(self.options, Owner(), lambda _: self.host)  # type: ignore[misc]
+        actor = await controller_of(self.location, self.host, model_control_mode="explicit")
         await actor.start()
         return actor
 

@@ -12,11 +12,12 @@ from deployments.contracts.load_report import VersionLoad, encode_loads
 from tests.support import virtual_time
 from tests.support.controller_fakes import (
     FakeHost,
+    controller_of,
     in_virtual_time_with_folder,
     live_instance,
     write_model,
 )
-from tests.unit.cluster.controller.test_controller import controller_of, states
+from tests.unit.cluster.controller.test_controller import states
 
 RULES = {
     "max_instances": "4",

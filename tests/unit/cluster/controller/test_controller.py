@@ -14,32 +14,16 @@ import pytest
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from cluster.controller.controller import ModelController
 from cluster.controller.ownership import LEASE_S, Owner
-from cluster.options.parsing import from_mapping
 from deployments.supervision import supervisor
 from tests.support.control_plane_fakes import DRAIN_S, LOAD_S, now
 from tests.support.controller_fakes import (
     FakeHost,
+    controller_of,
     in_virtual_time_with_folder,
     live_instance,
     write_model,
 )
 from tests.support.virtual_time import NeverReturnsError
-
-NOBODY = Owner()
-
-
-async def controller_of(
-    folder: Path, host: FakeHost, owner: Owner = NOBODY, **options: Any
-) -> ModelController:
-    given = {
-        "model_repository": str(folder),
-        "disable_auto_complete_config": True,
-        "exit_timeout_secs": int(DRAIN_S),
-        **options,
-    }
-    actor = ModelController.__new__(ModelController)
-    await actor.__init__(from_mapping(given), owner, lambda _: host)  # type: ignore[misc]
-    return actor
 
 
 def states(rows: list[dict[str, str]]) -> dict[str, str]:
@@ -575,7 +559,7 @@ async def test_a_controller_that_was_replaced_steps_down(folder: Path) -> None:
 async def test_an_under_used_node_is_emptied_where_that_is_asked_for(folder: Path) -> None:
     write_model(folder, "m")
     host = FakeHost()
-    host.nodes = ("n", "other")
+    host.node_names = ("n", "other")
     controller = await controller_of(
         folder,
         host,

@@ -24,7 +24,7 @@ async def world_of(*names: str) -> tuple[FakeHost, World]:
 @in_virtual_time
 async def test_each_version_has_its_instances() -> None:
     host, world = await world_of("m", "other")
-    (row,) = await explain("m", host, world.lifecycle)
+    (row,) = await explain("m", host, host.placer, world.lifecycle)
     assert (row["model"], row["version"], row["state"]) == ("m", 1, "READY")
     assert {each["state"] for each in row["instances"]} == {"live"}
     assert {each["name"].partition("@")[0] for each in row["instances"]} == {"m/1#0", "m/1#1"}
@@ -39,7 +39,7 @@ async def test_a_first_load_that_waits_for_room_is_explained_too() -> None:
     load = asyncio.create_task(world.lifecycle.load_all(["m"]))
     await asyncio.sleep(1)
     host.placer.waits(replace(spec(), num_cpus=64), "waiting for resources")
-    (row,) = await explain("m", host, world.lifecycle)
+    (row,) = await explain("m", host, host.placer, world.lifecycle)
     assert row["state"] == "LOADING"
     (instance,) = row["instances"]
     assert instance["waits_for"] == "instance m/1#0@1 is waiting for resources"
@@ -51,4 +51,4 @@ async def test_a_first_load_that_waits_for_room_is_explained_too() -> None:
 async def test_an_unknown_model_is_not_found() -> None:
     host, world = await world_of("m")
     with pytest.raises(NotFoundError, match="model 'x' is not known to the controller"):
-        await explain("x", host, world.lifecycle)
+        await explain("x", host, host.placer, world.lifecycle)

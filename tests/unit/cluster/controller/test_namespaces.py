@@ -9,18 +9,15 @@ import asyncio
 import shutil
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError, TritonError
-from cluster.controller.controller import ModelController
-from cluster.controller.ownership import Owner
-from cluster.options.parsing import from_mapping
 from deployments.contracts.routing_table import RoutingTable, lookup_error
 from tests.support.control_plane_fakes import DRAIN_S, LOAD_S
 from tests.support.controller_fakes import (
     FakeHost,
+    controller_of,
     in_virtual_time_with_folder,
     live_instance,
     write_model,
@@ -53,16 +50,14 @@ class Repositories:
 
     async def start(self, mode: str, *names: str) -> None:
         """Start the controller; in mode explicit, load models by name."""
-        given: dict[str, Any] = {
-            "model_repository": [str(self.a), str(self.b)],
-            "disable_auto_complete_config": True,
-            "exit_timeout_secs": int(DRAIN_S),
-            "model_namespacing": True,
-            "model_control_mode": mode,
-            "repository_poll_secs": POLL_S,
-        }
-        self.controller = ModelController.__new__(ModelController)
-        await self.controller.__init__(from_mapping(given), Owner(), lambda _: self.host)  # type: ignore[misc]
+        self.controller = await controller_of(
+            "",
+            self.host,
+            model_repository=[str(self.a), str(self.b)],
+            model_namespacing=True,
+            model_control_mode=mode,
+            repository_poll_secs=POLL_S,
+        )
         await self.controller.start()
         if mode == "explicit":
             for name in names:

@@ -25,7 +25,7 @@ class _Scene:
 
     def __init__(self) -> None:
         self.host = FakeHost()
-        self.demand = NodeDemand(self.host)
+        self.demand = NodeDemand(self.host, self.host.placer)
         self.add("n", gpu(0))
         group = InstanceGroup("g", "KIND_GPU", 1, gpus=(1,))
         (self.spec,) = specs_of(group)
@@ -33,7 +33,7 @@ class _Scene:
 
     def add(self, name: str, *gpus: Gpu) -> None:
         self.host.devices[name] = Inventory(gpus)
-        self.host.nodes = tuple(self.host.devices)
+        self.host.node_names = tuple(self.host.devices)
 
     async def begin(self) -> "asyncio.Task[InstanceSpec]":
         coming = asyncio.create_task(self.host.placer.wait_assigned(self.spec, self.texts.append))

@@ -15,11 +15,12 @@ from cluster.controller.controller import ModelController
 from tests.support.control_plane_fakes import DRAIN_S
 from tests.support.controller_fakes import (
     FakeHost,
+    controller_of,
     in_virtual_time_with_folder,
     live_instance,
     write_model,
 )
-from tests.unit.cluster.controller.test_controller import controller_of, states
+from tests.unit.cluster.controller.test_controller import states
 
 TENSOR = {"data_type": "TYPE_FP32", "dims": [1]}
 CONFIG = json.dumps(

@@ -4,42 +4,21 @@
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from backends.api.errors import InternalError
-from cluster.controller.controller import ModelController
 from cluster.controller.durable_state import HANDOVER_KEY
 from cluster.controller.handover import decode_handover
 from cluster.controller.ownership import Owner
-from cluster.options.parsing import from_mapping
 from cluster.release import own_release
 from cluster.server.compatibility import ToldRelease, require_compatible
+from tests.support import controller_fakes
 from tests.support.control_plane_fakes import DRAIN_S, LOAD_S
 from tests.support.controller_fakes import FakeHost, in_virtual_time_with_folder, write_model
 
 DRIVER = Owner("driver", "process 1 on h")
-
-
-async def controller_of(
-    folder: Path,
-    host: FakeHost,
-    owner: Owner = DRIVER,
-    *,
-    resumes: bool = False,
-    **options: Any,
-) -> ModelController:
-    given = {
-        "model_repository": str(folder),
-        "disable_auto_complete_config": True,
-        "exit_timeout_secs": int(DRAIN_S),
-        **options,
-    }
-    actor = ModelController.__new__(ModelController)
-    await actor.__init__(  # type: ignore[misc]
-        from_mapping(given), owner, lambda _: host, resumes=resumes
-    )
-    return actor
+controller_of = partial(controller_fakes.controller_of, owner=DRIVER)
 
 
 @in_virtual_time_with_folder
@@ -69,7 +48,7 @@ async def test_a_successor_knows_what_was_loaded_and_another_controller_does_not
     after = await controller_of(folder, host, resumes=True, **explicit)
     rows = {row["name"]: row["state"] for row in await after.start()}
     assert rows == {"a": "READY", "b": "READY"}
-    anew = await controller_of(folder, host, Owner("another driver"), **explicit)
+    anew = await controller_of(folder, host, owner=Owner("another driver"), **explicit)
     assert [row["name"] for row in await anew.start()] == ["a"]
 
 

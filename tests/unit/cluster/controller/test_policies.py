@@ -11,8 +11,12 @@ import pytest
 from cluster.controller.controller import ModelController
 from cluster.controller.ownership import Owner
 from cluster.controller.policies import POLICIES
-from tests.support.controller_fakes import FakeHost, in_virtual_time_with_folder, write_model
-from tests.unit.cluster.controller.test_controller import controller_of
+from tests.support.controller_fakes import (
+    FakeHost,
+    controller_of,
+    in_virtual_time_with_folder,
+    write_model,
+)
 
 # Each before the one below it.
 ORDER = (
@@ -29,6 +33,7 @@ ORDER = (
     "prestarting",
     "prefetching",
 )
+CONSOLIDATING = {"consolidate_nodes": True, "ingress_label_selector": '{"ingress": "true"}'}
 ALWAYS = {"evacuation", "preemption", "rollouts", "autoscaling", "unused actors", "prestarting"}
 
 
@@ -51,7 +56,7 @@ def test_a_drain_is_seen_within_two_seconds() -> None:
         ({"model_control_mode": "none"}, {"unread models"}),
         ({"model_control_mode": "poll"}, {"repositories"}),
         ({"model_control_mode": "ondemand"}, {"repositories", "residency"}),
-        ({"consolidate_nodes": True}, {"consolidation", "unread models"}),
+        (CONSOLIDATING, {"consolidation", "unread models"}),
         ({"prefetch_cache_fraction": 0.5}, {"prefetching", "unread models"}),
     ],
 )
@@ -80,7 +85,7 @@ async def test_in_a_pass_the_policies_share_one_look_at_the_cluster(folder: Path
     host = FakeHost()
     options = {
         "model_control_mode": "ondemand",
-        "consolidate_nodes": True,
+        **CONSOLIDATING,
         "prestart_workers": 1,
         "prefetch_cache_fraction": 0.5,
     }

@@ -27,11 +27,12 @@ from tests.support.control_plane_fakes import (
 )
 from tests.support.controller_fakes import (
     FakeHost,
+    controller_of,
     in_virtual_time_with_folder,
     live_instance,
     write_model,
 )
-from tests.unit.cluster.controller.test_controller import controller_of, states
+from tests.unit.cluster.controller.test_controller import states
 
 PERIOD_S = 5
 # Before the second poll, and long enough for an unload that the first one begins.

@@ -41,7 +41,7 @@ class _Scene:
     def __init__(self, *candidates: Candidate) -> None:
         self.host = _Host()
         self.host.world = self.world = World(*candidates)
-        self.preemption = Preemption(self.host, self.world.lifecycle)
+        self.preemption = Preemption(self.host, self.host, self.world.lifecycle)
         self.use(0)
 
     def use(self, executions: int, pending: int = 0, executing_for_s: float = 0.0) -> None:

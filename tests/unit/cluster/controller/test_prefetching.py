@@ -9,13 +9,10 @@ from typing import Any
 
 from backends.api.errors import UnavailableError
 from cluster.controller.controller import ModelController
-from cluster.controller.ownership import Owner
-from cluster.options.parsing import from_mapping
 from cluster.repository.stores.opening import open_store
 from cluster.residency.prefetch import FIRST_INTERVAL_S, VIEW_AGE_S
 from deployments.model_files.prefetch import Outcome
-from tests.support.control_plane_fakes import DRAIN_S
-from tests.support.controller_fakes import FakeHost, in_virtual_time_with_folder
+from tests.support.controller_fakes import FakeHost, controller_of, in_virtual_time_with_folder
 
 CONFIG = """
 name: "%s" backend: "identity" version_policy { all {} }
@@ -43,17 +40,10 @@ class Served:
         self.store.write(f"{name}/1/data", name.encode())
 
     async def start(self, fraction: float = 0.5, **options: Any) -> ModelController:
-        given = {
-            "model_repository": self.location,
-            "disable_auto_complete_config": True,
-            "model_control_mode": "ondemand",
-            "prefetch_cache_fraction": fraction,
-            "repository_poll_secs": POLL_S,
-            "exit_timeout_secs": int(DRAIN_S),
-            **options,
-        }
-        actor = ModelController.__new__(ModelController)
-        await actor.__init__(from_mapping(given), Owner(), lambda _: self.host)  # type: ignore[misc]
+        given = {"model_control_mode": "ondemand", "repository_poll_secs": POLL_S, **options}
+        actor = await controller_of(
+            self.location, self.host, prefetch_cache_fraction=fraction, **given
+        )
         await actor.start()
         return actor
 
@@ -66,7 +56,7 @@ class Served:
 @in_virtual_time_with_folder
 async def test_files_of_models_never_used_are_fetched_to_all_nodes(folder: Path) -> None:
     served = Served(folder, "a", "b")
-    served.host.nodes = ("n", "o")
+    served.host.node_names = ("n", "o")
     await served.start()
     await asyncio.sleep(LOOKS_S)
     assert served.fetched == ["a@n", "a@o", "b@n", "b@o"]
@@ -151,7 +141,7 @@ async def test_new_files_are_fetched_and_models_that_left_are_not(folder: Path) 
 @in_virtual_time_with_folder
 async def test_nodes_that_are_emptied_fetch_nothing(folder: Path) -> None:
     served = Served(folder, "a")
-    served.host.nodes = ("n", "o")
+    served.host.node_names = ("n", "o")
     served.host.placer.kept_free = frozenset({"n"})
     await served.start()
     await asyncio.sleep(LOOKS_S)

@@ -9,11 +9,11 @@ from cluster.controller.controller import ModelController
 from tests.support.control_plane_fakes import LOAD_S
 from tests.support.controller_fakes import (
     FakeHost,
+    controller_of,
     in_virtual_time_with_folder,
     live_instance,
     write_model,
 )
-from tests.unit.cluster.controller.test_controller import controller_of
 
 LOOKS_S = 15
 
@@ -39,7 +39,7 @@ async def test_nodes_have_workers_for_models_that_were_never_used(folder: Path) 
     await on_demand(folder, host, workers=2)
     await asyncio.sleep(LOOKS_S)
     assert host.prestarted == [{"n": 2}]
-    host.nodes = ("n", "o")
+    host.node_names = ("n", "o")
     await asyncio.sleep(LOOKS_S)
     assert host.prestarted[1:] == [{"o": 2}]
 

@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 
 from backends.api.errors import TritonError, UnsupportedError
-from cluster.controller.controller import ModelController
 from cluster.controller.durable_state import DurableState
-from cluster.controller.ownership import Owner
 from cluster.controller.trying import TRY_FOR_S
-from cluster.options.parsing import from_mapping
 from cluster.repository.contents import RepositoryScan
 from tests.support.control_plane_fakes import in_virtual_time
 from tests.support.controller_fakes import FakeHost, FakeStore, in_virtual_time_with_folder
@@ -148,11 +145,7 @@ async def test_a_controller_that_ray_starts_after_the_servers_end_ends_for_good(
 ) -> None:
     host = FakeHost()
     host.was_restarted = True
-    actor = ModelController.__new__(ModelController)
-    options = from_mapping({"model_repository": str(folder)})
-    starting = asyncio.ensure_future(
-        actor.__init__(options, Owner(), lambda _: host, has_secrets=True)  # type: ignore[misc]
-    )
+    starting = asyncio.ensure_future(controller_of(folder, host, has_secrets=True))
     await asyncio.wait({starting}, timeout=1.0)
     assert host.ended_s is not None
     assert not starting.done()

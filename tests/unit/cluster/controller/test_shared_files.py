@@ -12,12 +12,11 @@ import pytest
 
 from backends.api.errors import ResourceExhaustedError, TritonError, UnavailableError
 from cluster.controller.controller import ModelController
-from cluster.controller.ownership import Owner
-from cluster.options.parsing import from_mapping
 from deployments.instance.spec import InstanceSpec
 from tests.support.control_plane_fakes import DRAIN_S
 from tests.support.controller_fakes import (
     FakeHost,
+    controller_of,
     in_virtual_time_with_folder,
     live_instance,
     write_model,
@@ -36,14 +35,7 @@ LOAD = {"config": CONFIG, "file:1/data": b"content"}
 
 
 async def explicit(folder: Path, host: FakeHost) -> ModelController:
-    given = {
-        "model_repository": str(folder),
-        "disable_auto_complete_config": True,
-        "model_control_mode": "explicit",
-        "exit_timeout_secs": int(DRAIN_S),
-    }
-    actor = ModelController.__new__(ModelController)
-    await actor.__init__(from_mapping(given), Owner(), lambda _: host)  # type: ignore[misc]
+    actor = await controller_of(folder, host, model_control_mode="explicit")
     await actor.start()
     return actor
 
@@ -64,7 +56,7 @@ def content_of(directory: str) -> set[str]:
 
 def host_of(*nodes: str) -> FakeHost:
     host = FakeHost()
-    host.nodes = nodes
+    host.node_names = nodes
     return host
 
 
@@ -183,7 +175,7 @@ async def test_files_outlive_the_controller_and_go_with_the_model(folder: Path) 
     (first, _) = specs(host)
     assert first.files is not None
     again = FakeHost(host.store)
-    again.was_restarted, again.nodes = True, host.nodes
+    again.was_restarted, again.node_names = True, host.node_names
     again.live = [live_instance(first)]
     again.offers = ["load://n1/tmp/stray", *host.offers]
     successor = await explicit(folder, again)

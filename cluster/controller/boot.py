@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from backends.api.errors import TritonError
+from backends.api.errors import TritonError, UnavailableError
 from cluster.controller.durable_state import DurableState
 from cluster.controller.host import ControllerHost, Process
 from cluster.controller.recovery import Recovered, adopt_live_instances
@@ -27,8 +27,8 @@ from cluster.options.secret_values import SECRETS_KEY, with_secrets
 
 _log = logging.getLogger(__name__)
 
-# What a router gets to say that it has the table; it hears of each at once.
-_ROUTERS_TIMEOUT_S: Final = 1.0
+# What routers get to take a new table; they do within milliseconds or are gone.
+ROUTERS_TIMEOUT_S: Final = 1.0
 # How long a restarted controller keeps its table to itself while it puts models back in service.
 _HOLD_S: Final = 10.0
 # Modes in which the repositories alone say what models are.
@@ -80,6 +80,7 @@ class Boot:
         recovered: Set once live instances are adopted and loads may begin.
         ended: Set once the start is over.
         error: Why the start-up models could not be loaded at all; None when they could.
+        is_ending: Whether the server has begun to end.
     """
 
     options: ServerOptions
@@ -92,6 +93,31 @@ class Boot:
     recovered: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     error: TritonError | None = None
+    is_ending: bool = False
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether clients say which models are wanted."""
+        return self.options.model_control_mode == "explicit"
+
+    @property
+    def is_on_demand(self) -> bool:
+        """Whether models are loaded by their first use."""
+        return self.options.model_control_mode == "ondemand"
+
+    def require_control(self, refusal: str) -> None:
+        """Refuse what clients ask about models where they may not.
+
+        Args:
+            refusal: Why they may not in other modes.
+
+        Raises:
+            UnavailableError: The server ends, or has another mode.
+        """
+        if self.is_ending:
+            raise UnavailableError("Server exiting")
+        if not (self.is_explicit or self.is_on_demand):
+            raise UnavailableError(refusal)
 
     async def run(self) -> None:
         """Adopt, hand out the table, load, and note that the server is initialised."""
@@ -104,11 +130,11 @@ class Boot:
             # A controller that cannot start models must still answer, if only with reasons.
             _log.exception("start of the models")
         self.recovered.set()
-        self.ended.set()
         self.publisher.release()
         self.publisher.mark_initialised()
         self.state.saved.is_initialised = True
         self.state.schedule()
+        self.ended.set()
 
     async def _adopt(self) -> Recovered:
         found = await adopt_live_instances(
@@ -149,7 +175,7 @@ class Boot:
         if not outdated:
             return
         try:
-            await self.publisher.wait_known(_ROUTERS_TIMEOUT_S)
+            await self.publisher.wait_known(ROUTERS_TIMEOUT_S)
             await self.host.actors.retire_instances(outdated, float(self.options.exit_timeout_secs))
         except Exception:
             # What serves is there; these hold no more than their room.
@@ -164,13 +190,12 @@ class Boot:
 
     async def _load_wanted(self) -> None:
         saved = self.state.saved
-        is_on_demand = self.options.model_control_mode == "ondemand"
         # Models whose files came with their load; listings do not tell of them.
         has_files, listed = self.state.has_files_of, await self._wanted()
-        wanted = saved.wanted if is_on_demand else []
+        wanted = saved.wanted if self.is_on_demand else []
         given = [name for name in wanted if name not in listed or has_files(name)]
         names = list(dict.fromkeys((*listed, *given)))
-        saved.wanted = list(names) if self._is_explicit else given
+        saved.wanted = list(names) if self.is_explicit else given
         saved.asked = [name for name in saved.asked if name in saved.wanted]
         saved.started_with = now = started_with(self.options)
         self.state.schedule()
@@ -183,7 +208,7 @@ class Boot:
             if is_same and record.ready_versions and self.state.has_files_of(name)
         }
         others = [name for name in names if name not in is_as_given]
-        if is_on_demand:
+        if self.is_on_demand:
             self.lifecycle.dormancy.know([name for name in names if name not in given])
             # Those with instances alive: what they have too few or too many of is settled.
             records = self.lifecycle.records
@@ -194,14 +219,10 @@ class Boot:
             for name, record in self.lifecycle.records.items()
             if name not in names and record.ready_versions and not self._is_composing(name)
         ]
-        if not (self._is_explicit and self.state.saved.is_initialised):
+        if not (self.is_explicit and self.state.saved.is_initialised):
             # What an error hides is not gone; a poll looks again.
             adopted_in_vain = self.source.watch.gone(adopted_in_vain)
         await self.lifecycle.unload_all(adopted_in_vain)
-
-    @property
-    def _is_explicit(self) -> bool:
-        return self.options.model_control_mode == "explicit"
 
     def _is_composing(self, name: str) -> bool:
         records = self.lifecycle.records.values()
@@ -209,11 +230,11 @@ class Boot:
 
     async def _wanted(self) -> list[str]:
         """Return the models that shall be loaded."""
-        if self.state.saved.is_initialised and self._is_explicit:
+        if self.state.saved.is_initialised and self.is_explicit:
             return await self._wanted_still()
         # Also where nothing is to be loaded: a repository that is not there stops the start.
         names, duplicates = await self.source.list_names()
-        if self._is_explicit and "*" not in self.options.load_model:
+        if self.is_explicit and "*" not in self.options.load_model:
             return await self._keys_named(self.options.load_model)
         return sorted(set(names) - set(duplicates))
 

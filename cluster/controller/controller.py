@@ -14,23 +14,21 @@ A detached actor outlives the process that made it. It therefore watches its own
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from backends.api.errors import TritonError, UnavailableError
-from backends.api.model_identifier import name_of
-from backends.api.request import ParameterValue
 from cluster.actors.serve_controller import restart_serve_controller
 from cluster.autoscaling.autoscaler import Autoscaler
-from cluster.controller.boot import Boot, read_state
+from cluster.controller.boot import ROUTERS_TIMEOUT_S, Boot, read_state
 from cluster.controller.device_rules import device_rules
 from cluster.controller.explaining import explain
 from cluster.controller.gcs_watch import GcsWatch
 from cluster.controller.host import ControllerHost, ray_host
-from cluster.controller.on_demand import MODE
+from cluster.controller.model_calls import ModelCalls
 from cluster.controller.owner_calls import OwnerCalls
 from cluster.controller.owner_watch import watch_owner
 from cluster.controller.ownership import Lifeline, Owner
+from cluster.controller.passed_on import passed_to
 from cluster.controller.policies import RESIDENCY, make_reconciler
 from cluster.controller.preloading import Preloading
 from cluster.controller.repository_source import RepositorySource
@@ -43,12 +41,9 @@ from cluster.controller.wall_clock import WallClockWatch
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.downloads import Downloads
 from cluster.models.lifecycle import ModelLifecycle
-from cluster.models.override import NO_OVERRIDE, Override, read_override
-from cluster.models.states import index_rows
 from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import log_settings, settings_at_start
-from cluster.repository.model_directory import check_model_name
 from cluster.rollout.custom_counters import CustomCounters
 from cluster.rollout.driver import Rollouts
 from cluster.tenancy.lease_board import LeaseBoard
@@ -60,19 +55,15 @@ from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
-# What routers get to take a new table; they do within milliseconds or are gone.
-_ROUTERS_TIMEOUT_S = 1.0
 # Time for the answer to `shutdown` to leave before the process ends.
 _LAST_WORDS_S = 0.2
-# How old a listing of stores may be that the repository index shows.
-_INDEX_AGE_S = 15.0
 # Longer than replicas get to drain (`serve_application.delete`); Serve's own calls have no end.
 _INGRESS_TIMEOUT_S = 150.0
 # A head that is gone has no state that could be cleared.
 _CLEAR_TIMEOUT_S = 10.0
 
 
-class ModelController(OwnerCalls, RolloutCalls):
+class ModelController:
     """The actor; created by `cluster.server.start_controller`.
 
     Args:
@@ -112,15 +103,11 @@ class ModelController(OwnerCalls, RolloutCalls):
         )
         await try_or_restart("the making of the controller", make, host.process.restart_process)
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
-        self._begin_renewal()
         self._keep_following()
 
     def _make(self) -> None:
         """Make all parts; none of them does anything yet."""
         options, host = self._options, self._host
-        self._is_explicit = options.model_control_mode == "explicit"
-        self._is_on_demand = options.model_control_mode == MODE
-        self._shutting_down = False
         self._downloads = Downloads()
         saved = self._state.saved
         self._gcs = GcsWatch(self._state.check_fence)
@@ -144,7 +131,7 @@ class ModelController(OwnerCalls, RolloutCalls):
                 retry_count=options.model_load_retry_count,
                 drain_s=float(options.exit_timeout_secs),
             ),
-            lambda: self._publisher.wait_known(_ROUTERS_TIMEOUT_S),
+            lambda: self._publisher.wait_known(ROUTERS_TIMEOUT_S),
         )
         self._publisher = RoutingPublisher(
             self._lifecycle.records,
@@ -196,8 +183,22 @@ class ModelController(OwnerCalls, RolloutCalls):
         parts = self._autoscaler, self._rollouts, self._caches
         self._reconciler = make_reconciler(self._boot, *parts, is_joined=is_joined)
         self._reconciling = self._supervisor.keep("reconciler", self._reconciler.run)
+        self._owner_calls = OwnerCalls(self._boot, self._lifeline, self._supervisor)
+        self._rollout_calls = RolloutCalls(self._boot, self._rollouts)
+        self._model_calls = ModelCalls(
+            self._boot, self._gcs, self._downloads, lambda: self._reconciler.look_soon(RESIDENCY)
+        )
 
     # The driver's calls
+
+    server_options = passed_to("_owner_calls", OwnerCalls.server_options)
+    owner = passed_to("_owner_calls", OwnerCalls.owner)
+    process_settings = passed_to("_owner_calls", OwnerCalls.process_settings)
+    heartbeat = passed_to("_owner_calls", OwnerCalls.heartbeat)
+    release = passed_to("_owner_calls", OwnerCalls.release)
+    hand_over = passed_to("_owner_calls", OwnerCalls.hand_over)
+    renewal = passed_to("_owner_calls", OwnerCalls.renewal)
+    renew = passed_to("_owner_calls", OwnerCalls.renew)
 
     async def start(self) -> list[dict[str, str]]:
         """Wait until start-up loading is done and return `status`.
@@ -231,7 +232,7 @@ class ModelController(OwnerCalls, RolloutCalls):
     async def end(self) -> None:
         """End the whole server in its owner's place: the ingress, then `shutdown`."""
         end_ingress = self._lifeline.owner.end_ingress
-        if end_ingress is not None and not self._shutting_down:
+        if end_ingress is not None and not self._boot.is_ending:
             try:
                 async with asyncio.timeout(_INGRESS_TIMEOUT_S):
                     await GCS.run(end_ingress)
@@ -246,11 +247,11 @@ class ModelController(OwnerCalls, RolloutCalls):
         Args:
             timeout_s: How long requests in flight may take.
         """
-        if self._shutting_down:
+        if self._boot.is_ending:
             return
-        self._shutting_down = True
+        self._boot.is_ending = True
         self._publisher.mark_exiting()
-        for task in (self._reconciling, self._renewing, self._boot_task):
+        for task in (self._reconciling, self._owner_calls.renewing, self._boot_task):
             task.cancel()
         await asyncio.wait({self._boot_task})
         steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
@@ -324,7 +325,7 @@ class ModelController(OwnerCalls, RolloutCalls):
 
     async def router_reports(self, router_id: str) -> list[bytes]:
         """Return what all routers but the one that asks have counted until now."""
-        return await self._publisher.collect(router_id, _ROUTERS_TIMEOUT_S)
+        return await self._publisher.collect(router_id, ROUTERS_TIMEOUT_S)
 
     async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
         """Ask an instance at once that a router got no answer from, and replace it if need be.
@@ -336,20 +337,6 @@ class ModelController(OwnerCalls, RolloutCalls):
         """
         _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
         self._host.actors.suspect(incarnation)
-
-    async def wake(self, model_key: str, version: int, nested: bool = False) -> TritonError | None:
-        """Wake a version that a router has requests for; see `ControllerLink.wake`."""
-        await self._boot.recovered.wait()
-        try:
-            if self._shutting_down:
-                raise UnavailableError("Server exiting")
-            wake = self._lifecycle.dormancy.wake(model_key, version, is_nested=nested)
-            if self._is_on_demand:
-                self._reconciler.look_soon(RESIDENCY)
-            await wake
-        except TritonError as error:
-            return error
-        return None
 
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
         """Make a change, wait until the ingresses have heard of it and return what holds now.
@@ -363,108 +350,15 @@ class ModelController(OwnerCalls, RolloutCalls):
         if isinstance(change, LogChange):
             set_up_logging(settings.log)
         await self._state.save()
-        await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
+        await self._publisher.wait_known(ROUTERS_TIMEOUT_S)
         return settings
 
-    async def index(self, ready_only: bool = False) -> list[dict[str, str]]:
-        """Return the repository index.
-
-        Raises:
-            TritonError: A repository cannot be listed.
-        """
-        names, duplicates = await self._source.list_names(_INDEX_AGE_S)
-        records = self._downloads.shown_in(self._lifecycle.records)
-        rows = index_rows(records, names, duplicates, ready_only=ready_only)
-        for row in rows:
-            why = self._source.watch.reason_of(row["name"])
-            if why:
-                row["reason"] = "; ".join(filter(None, (row.get("reason", ""), why)))
-        return rows
-
-    async def load(self, name: str, parameters: Mapping[str, ParameterValue | bytes]) -> None:
-        """Load or reload a model and wait until that is done.
-
-        With namespacing that is the model of the name in every repository; files that come with the
-        load make a model of no repository.
-
-        Raises:
-            TritonError: As Triton's repository API would.
-        """
-        self._require_explicit()
-        check_model_name(name)
-        override = read_override(name, parameters)
-        work = f"the load of model '{name}'"
-        await self._gcs.through(work, lambda: self._load_named(name, override))
-
-    async def _load_named(self, name: str, override: Override) -> None:
-        await self._boot.recovered.wait()
-        keys = (name,) if override.files else await self._source.keys_named(name)
-        loads = (self._load(key, override) for key in keys)
-        errors = [error for error in await asyncio.gather(*loads) if error is not None]
-        if len(errors) > 1:
-            raise type(errors[0])("".join(error.message for error in errors))
-        if errors:
-            raise errors[0]
-        await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
-
-    async def _load(self, key: str, override: Override) -> TritonError | None:
-        try:
-            await self._lifecycle.load(key, override)
-            # Files that came with the load are in no repository that a first use could read.
-            if self._is_on_demand and not override.files:
-                self._lifecycle.dormancy.know((key,))
-        except TritonError as error:
-            if self._lifecycle.is_pending(key):
-                await self._remember_load(key)
-            return error
-        await self._remember_load(key)
-        return None
-
-    async def _remember_load(self, key: str) -> None:
-        override, records = self._lifecycle.override_of(key), self._lifecycle.records.values()
-        if self._is_explicit:
-            self._state.saved.want(key, records)
-        elif override.files:
-            self._state.saved.want(key, ())
-        else:
-            # A listing tells of it; it loads with its first use again.
-            self._state.saved.forget((key,), records)
-        if not self._state.save_override(key, override):
-            text = "the files '%s' was loaded with are not kept: they, or those of all, are too big"
-            _log.warning(text, key)
-        await self._state.save()
-
-    async def unload(self, name: str, unload_dependents: bool = False) -> None:
-        """Unload a model and wait until that is done; an unknown one is no error.
-
-        With namespacing that is every model of the name.
-
-        Raises:
-            TritonError: As Triton's repository API would.
-        """
-        self._require_explicit()
-        work = f"the unload of model '{name}'"
-        await self._gcs.through(work, lambda: self._unload_named(name, unload_dependents))
-
-    async def _unload_named(self, name: str, unload_dependents: bool) -> None:
-        await self._boot.recovered.wait()
-        records = self._lifecycle.records
-        is_one = not self._options.model_namespacing
-        keys = [name] if is_one else [key for key in records if name_of(key) == name]
-        for key in keys:
-            gone = await self._lifecycle.unload(key, unload_dependents=unload_dependents)
-            self._state.saved.forget(gone, records.values())
-            self._state.save_override(key, NO_OVERRIDE)
-        await self._state.save()
-        await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
-
-    def _require_explicit(self) -> None:
-        if self._shutting_down:
-            raise UnavailableError("Server exiting")
-        if not (self._is_explicit or self._is_on_demand):
-            raise UnavailableError(
-                "explicit model load / unload is not allowed if polling is enabled"
-            )
+    wake = passed_to("_model_calls", ModelCalls.wake)
+    index = passed_to("_model_calls", ModelCalls.index)
+    load = passed_to("_model_calls", ModelCalls.load)
+    unload = passed_to("_model_calls", ModelCalls.unload)
+    report_arms = passed_to("_rollout_calls", RolloutCalls.report_arms)
+    rollout = passed_to("_rollout_calls", RolloutCalls.rollout)
 
     def _changed(self, key: str = "") -> None:
         self._publisher.changed(key)

@@ -10,8 +10,6 @@ from cluster.residency.device_room import DeviceRoom
 from cluster.residency.keeper import ResidencyKeeper
 from cluster.residency.policy import ResidencyLimits
 
-MODE = "ondemand"
-
 
 class OnDemand:
     """What the controller does in this mode beside waking.

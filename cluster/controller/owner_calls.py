@@ -7,17 +7,14 @@ renews them one by one once its models are settled. What it tells of itself and 
 data, which any release can read.
 """
 
-import asyncio
 import os
 import time
 from typing import Any
 
 from cluster.controller.boot import Boot
-from cluster.controller.durable_state import DurableState
 from cluster.controller.gcs_watch import reconnect_s
 from cluster.controller.handover import Handover
 from cluster.controller.ownership import Lifeline, Owner
-from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.renewal import RenewalPhase
 from cluster.options.parsing import ServerOptions
 from cluster.release import own_release
@@ -27,21 +24,24 @@ from deployments.supervision.supervisor import Supervisor
 
 
 class OwnerCalls:
-    """A part of `cluster.controller.controller.ModelController`."""
+    """A part of `cluster.controller.controller.ModelController`; begins the renewal.
 
-    _options: ServerOptions
-    _state: DurableState
-    _lifecycle: ModelLifecycle
-    _lifeline: Lifeline
-    _boot: Boot
-    _boot_task: "asyncio.Task[None]"
-    _supervisor: Supervisor
-    _shutting_down: bool
-    _renewing: "asyncio.Task[None]"
+    Args:
+        boot: The start, after which instances are renewed, and what it works with.
+        lifeline: What is heard of the owner.
+        supervisor: Follows the renewal.
+    """
+
+    def __init__(self, boot: Boot, lifeline: Lifeline, supervisor: Supervisor) -> None:
+        self._boot = boot
+        self._renewal = boot.lifecycle.renewal
+        self._lifeline = lifeline
+        self._supervisor = supervisor
+        self._begin_renewal()
 
     async def server_options(self) -> ServerOptions | None:
         """Return the options this controller runs with; None when it is about to end."""
-        return None if self._shutting_down else self._options
+        return None if self._boot.is_ending else self._boot.options
 
     async def owner(self) -> tuple[Owner, float]:
         """Return the owner and for how many seconds nothing was heard of it."""
@@ -68,8 +68,8 @@ class OwnerCalls:
     async def hand_over(self) -> None:
         """Have all that a successor has to know written; what comes next is this process's end."""
         own = await FILES.run(own_release)
-        left = Handover(str(own), self._options, self._lifeline.owner, told())
-        await self._state.leave(left.encoded())
+        left = Handover(str(own), self._boot.options, self._lifeline.owner, told())
+        await self._boot.state.leave(left.encoded())
 
     async def renewal(self) -> dict[str, Any]:
         """Return how the renewal of the instances gets on.
@@ -77,8 +77,8 @@ class OwnerCalls:
         ``phase`` is one of `RenewalPhase`; ``instances`` counts the live ones by release, those
         that finish their last requests included.
         """
-        own, renewal = str(await FILES.run(own_release)), self._lifecycle.renewal
-        is_booting = not self._boot_task.done()
+        own, renewal = str(await FILES.run(own_release)), self._renewal
+        is_booting = not self._boot.ended.is_set()
         return {
             "release": own,
             "phase": str(RenewalPhase.RENEWING if is_booting else renewal.phase),
@@ -91,16 +91,16 @@ class OwnerCalls:
 
     async def renew(self) -> None:
         """Begin the renewal again, unless it is under way."""
-        if self._renewing.done() and not self._shutting_down:
+        if self.renewing.done() and not self._boot.is_ending:
             self._begin_renewal()
 
     def _begin_renewal(self) -> None:
         # Told before the task runs: who asks next shall not take an earlier failure for this one's.
-        self._lifecycle.renewal.phase = RenewalPhase.RENEWING
-        self._renewing = self._supervisor.spawn("renewal of the instances", self._renew())
+        self._renewal.phase = RenewalPhase.RENEWING
+        self.renewing = self._supervisor.spawn("renewal of the instances", self._renew())
 
     async def _renew(self) -> None:
         # A load settles what has changed; its instances are of this release.
-        await asyncio.wait({self._boot_task})
+        await self._boot.ended.wait()
         own = await FILES.run(own_release)
-        await self._lifecycle.renewal.run(str(own))
+        await self._renewal.run(str(own))

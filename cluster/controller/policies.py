@@ -12,7 +12,7 @@ from cluster.controller.boot import Boot
 from cluster.controller.consolidating import Consolidation
 from cluster.controller.draining_nodes import DrainingNodes
 from cluster.controller.node_demand import NodeDemand
-from cluster.controller.on_demand import MODE, OnDemand
+from cluster.controller.on_demand import OnDemand
 from cluster.controller.poll import next_poll_s, poll_once
 from cluster.controller.preemption import Preemption
 from cluster.controller.prefetching import Prefetching
@@ -81,7 +81,7 @@ def make_reconciler(
     if options.prefetch_cache_fraction:
         prefetched = boot.source, caches, options.prefetch_cache_fraction
         looks["prefetching"] = Prefetching(nodes, host.files, placer, lifecycle, *prefetched).look
-    if options.model_control_mode == MODE:
+    if boot.is_on_demand:
         on_demand = OnDemand(options, nodes, host.actors, boot.source, lifecycle)
         looks[RESIDENCY] = on_demand.keeper.look
         looks[REPOSITORIES] = _polls(boot, on_demand.look_at_names)
@@ -92,10 +92,9 @@ def make_reconciler(
     poll_s = options.repository_poll_secs
     rows = (replace(row, period_s=poll_s) if row.name == REPOSITORIES else row for row in POLICIES)
     reconciler = Reconciler(rows, looks)
-    if RESIDENCY in looks:
-        placer.on_waits = lambda: reconciler.look_soon(RESIDENCY)
-        # Until it has looked any number of versions may wake.
-        reconciler.look_soon(RESIDENCY)
+    placer.on_waits = lambda: reconciler.look_soon(RESIDENCY)
+    # Until it has looked any number of versions may wake.
+    reconciler.look_soon(RESIDENCY)
     return reconciler
 
 

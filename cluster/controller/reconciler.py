@@ -95,10 +95,11 @@ class Reconciler:
         self._wake = asyncio.Event()
 
     def look_soon(self, name: str) -> None:
-        """Have a policy look at once, or half a second after its last look has ended."""
-        turn = self._turns[name]
-        turn.due_s = min(turn.due_s, turn.ended_s + LEAST_S)
-        self._wake.set()
+        """Have a policy look at once, or half a second after its last look has ended, if any."""
+        turn = self._turns.get(name)
+        if turn is not None:
+            turn.due_s = min(turn.due_s, turn.ended_s + LEAST_S)
+            self._wake.set()
 
     async def run(self) -> None:
         """Make passes, for ever; the looks that go on end with this."""

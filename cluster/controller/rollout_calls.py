@@ -4,30 +4,24 @@
 
 from typing import Any
 
-from backends.api.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from backends.api.errors import InvalidArgumentError, NotFoundError
 from backends.api.model_identifier import name_of, shown
-from cluster.controller.boot import Boot
-from cluster.controller.durable_state import DurableState
-from cluster.controller.routing_publisher import RoutingPublisher
-from cluster.models.lifecycle import ModelLifecycle
+from cluster.controller.boot import ROUTERS_TIMEOUT_S, Boot
 from cluster.rollout.driver import Rollouts
 from deployments.contracts.control import RolloutAction
 
-# What routers get to take a new table; they do within milliseconds or are gone.
-_ROUTERS_TIMEOUT_S = 1.0
-
 
 class RolloutCalls:
-    """A part of `cluster.controller.controller.ModelController`."""
+    """A part of `cluster.controller.controller.ModelController`.
 
-    _boot: Boot
-    _state: DurableState
-    _lifecycle: ModelLifecycle
-    _publisher: RoutingPublisher
-    _rollouts: Rollouts
-    _is_explicit: bool
-    _is_on_demand: bool
-    _shutting_down: bool
+    Args:
+        boot: The start, and what it works with.
+        rollouts: The rollouts.
+    """
+
+    def __init__(self, boot: Boot, rollouts: Rollouts) -> None:
+        self._boot = boot
+        self._rollouts = rollouts
 
     async def report_arms(self, router_id: str, report: bytes) -> None:
         """Take what a router tells of the arms of rollouts.
@@ -51,27 +45,20 @@ class RolloutCalls:
         """
         await self._boot.recovered.wait()
         if action is RolloutAction.GET:
-            return self._rollouts.status(self._key_of(name)) if name else self._all()
-        self._require_control()
+            if not name:
+                return {"rollouts": self._rollouts.statuses()}
+            return self._rollouts.status(self._key_of(name))
+        self._boot.require_control(
+            "rollouts can be changed where models can be loaded and unloaded: start the server"
+            " with --model-control-mode=explicit (or ondemand)"
+        )
         status = self._rollouts.ask(self._key_of(name), action, document)
-        await self._state.save()
-        await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
+        await self._boot.state.save()
+        await self._boot.publisher.wait_known(ROUTERS_TIMEOUT_S)
         return status
 
-    def _all(self) -> dict[str, Any]:
-        return {"rollouts": self._rollouts.statuses()}
-
-    def _require_control(self) -> None:
-        if self._shutting_down:
-            raise UnavailableError("Server exiting")
-        if not (self._is_explicit or self._is_on_demand):
-            raise UnavailableError(
-                "rollouts can be changed where models can be loaded and unloaded: start the server"
-                " with --model-control-mode=explicit (or ondemand)"
-            )
-
     def _key_of(self, name: str) -> str:
-        records = self._lifecycle.records
+        records = self._boot.lifecycle.records
         if name in records:
             return name
         keys = [key for key, record in records.items() if name_of(key) == name and record.versions]

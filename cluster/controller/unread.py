@@ -29,7 +29,7 @@ class UnreadModels:
         self._source = boot.source
         self._lifecycle = lifecycle
         # Whether clients say what is wanted, and not the repositories.
-        self._is_explicit = boot.options.model_control_mode == "explicit"
+        self._is_explicit = boot.is_explicit
         # The models of all repositories; None until each was listed.
         self._listed: frozenset[str] | None = None
         self._delay_s = 0.0

@@ -1,0 +1,155 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What clients ask of the controller about models."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from backends.api.errors import TritonError, UnavailableError
+from backends.api.model_identifier import name_of
+from backends.api.request import ParameterValue
+from cluster.controller.boot import ROUTERS_TIMEOUT_S, Boot
+from cluster.controller.gcs_watch import GcsWatch
+from cluster.models.downloads import Downloads
+from cluster.models.override import NO_OVERRIDE, Override, read_override
+from cluster.models.states import index_rows
+from cluster.repository.model_directory import check_model_name
+
+_log = logging.getLogger(__name__)
+
+# How old a listing of stores may be that the repository index shows.
+_INDEX_AGE_S: Final = 15.0
+
+
+class ModelCalls:
+    """A part of `cluster.controller.controller.ModelController`.
+
+    Args:
+        boot: The start, after which models may be loaded, and what it works with.
+        gcs: Without it nothing is loaded or unloaded.
+        downloads: How far nodes are with files.
+        look_soon: Called when a version is being woken.
+    """
+
+    def __init__(
+        self, boot: Boot, gcs: GcsWatch, downloads: Downloads, look_soon: Callable[[], None]
+    ) -> None:
+        self._boot = boot
+        self._state = boot.state
+        self._source = boot.source
+        self._lifecycle = boot.lifecycle
+        self._publisher = boot.publisher
+        self._gcs = gcs
+        self._downloads = downloads
+        self._look_soon = look_soon
+
+    async def wake(self, model_key: str, version: int, nested: bool = False) -> TritonError | None:
+        """Wake a version that a router has requests for; see `ControllerLink.wake`."""
+        await self._boot.recovered.wait()
+        try:
+            if self._boot.is_ending:
+                raise UnavailableError("Server exiting")
+            wake = self._lifecycle.dormancy.wake(model_key, version, is_nested=nested)
+            self._look_soon()
+            await wake
+        except TritonError as error:
+            return error
+        return None
+
+    async def index(self, ready_only: bool = False) -> list[dict[str, str]]:
+        """Return the repository index.
+
+        Raises:
+            TritonError: A repository cannot be listed.
+        """
+        names, duplicates = await self._source.list_names(_INDEX_AGE_S)
+        records = self._downloads.shown_in(self._lifecycle.records)
+        rows = index_rows(records, names, duplicates, ready_only=ready_only)
+        for row in rows:
+            why = self._source.watch.reason_of(row["name"])
+            if why:
+                row["reason"] = "; ".join(filter(None, (row.get("reason", ""), why)))
+        return rows
+
+    async def load(self, name: str, parameters: Mapping[str, ParameterValue | bytes]) -> None:
+        """Load or reload a model and wait until that is done.
+
+        With namespacing that is the model of the name in every repository; files that come with the
+        load make a model of no repository.
+
+        Raises:
+            TritonError: As Triton's repository API would.
+        """
+        self._boot.require_control(
+            "explicit model load / unload is not allowed if polling is enabled"
+        )
+        check_model_name(name)
+        override = read_override(name, parameters)
+        work = f"the load of model '{name}'"
+        await self._gcs.through(work, lambda: self._load_named(name, override))
+
+    async def _load_named(self, name: str, override: Override) -> None:
+        await self._boot.recovered.wait()
+        keys = (name,) if override.files else await self._source.keys_named(name)
+        loads = (self._load(key, override) for key in keys)
+        errors = [error for error in await asyncio.gather(*loads) if error is not None]
+        if len(errors) > 1:
+            raise type(errors[0])("".join(error.message for error in errors))
+        if errors:
+            raise errors[0]
+        await self._publisher.wait_known(ROUTERS_TIMEOUT_S)
+
+    async def _load(self, key: str, override: Override) -> TritonError | None:
+        try:
+            await self._lifecycle.load(key, override)
+            # Files that came with the load are in no repository that a first use could read.
+            if self._boot.is_on_demand and not override.files:
+                self._lifecycle.dormancy.know((key,))
+        except TritonError as error:
+            if self._lifecycle.is_pending(key):
+                await self._remember_load(key)
+            return error
+        await self._remember_load(key)
+        return None
+
+    async def _remember_load(self, key: str) -> None:
+        override, records = self._lifecycle.override_of(key), self._lifecycle.records.values()
+        if self._boot.is_explicit:
+            self._state.saved.want(key, records)
+        elif override.files:
+            self._state.saved.want(key, ())
+        else:
+            # A listing tells of it; it loads with its first use again.
+            self._state.saved.forget((key,), records)
+        if not self._state.save_override(key, override):
+            text = "the files '%s' was loaded with are not kept: they, or those of all, are too big"
+            _log.warning(text, key)
+        await self._state.save()
+
+    async def unload(self, name: str, unload_dependents: bool = False) -> None:
+        """Unload a model and wait until that is done; an unknown one is no error.
+
+        With namespacing that is every model of the name.
+
+        Raises:
+            TritonError: As Triton's repository API would.
+        """
+        self._boot.require_control(
+            "explicit model load / unload is not allowed if polling is enabled"
+        )
+        work = f"the unload of model '{name}'"
+        await self._gcs.through(work, lambda: self._unload_named(name, unload_dependents))
+
+    async def _unload_named(self, name: str, unload_dependents: bool) -> None:
+        await self._boot.recovered.wait()
+        records = self._lifecycle.records
+        is_one = not self._boot.options.model_namespacing
+        keys = [name] if is_one else [key for key in records if name_of(key) == name]
+        for key in keys:
+            gone = await self._lifecycle.unload(key, unload_dependents=unload_dependents)
+            self._state.saved.forget(gone, records.values())
+            self._state.save_override(key, NO_OVERRIDE)
+        await self._state.save()
+        await self._publisher.wait_known(ROUTERS_TIMEOUT_S)

@@ -21,7 +21,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
@@ -35,8 +35,8 @@ from backends.config.autoscaling import (
 from cluster.autoscaling.counts import InstanceCounts, Key
 from cluster.autoscaling.loads import LoadBoard, latency_p95_us, queue_us
 from cluster.autoscaling.policy import ScalingState, begin, decide, woken
-from cluster.models.contracts import VersionPool
-from cluster.models.states import ModelRecord, VersionRecord
+from cluster.models.lifecycle import ModelLifecycle
+from cluster.models.states import VersionRecord
 from deployments.metrics.counters import Snapshot
 
 _log = logging.getLogger(__name__)
@@ -50,25 +50,6 @@ _FIRST_RETRY_S: Final = 5.0
 _LAST_RETRY_S: Final = 60.0
 
 Rest = Callable[[str, int], bool]
-
-
-class ScaledModels(Protocol):
-    """The models; see `cluster.models.lifecycle.ModelLifecycle`.
-
-    Attributes:
-        records: By key.
-    """
-
-    records: dict[str, ModelRecord]
-
-    async def resize(self, name: str, version: int, count: int) -> bool:
-        """Give a version another count of instances; False when that has to be tried again."""
-
-    def pool_of(self, name: str, version: int) -> VersionPool | None:
-        """Return the instances of a version; None while it is not in service."""
-
-    def desire(self, name: str, version: int, count: int | None) -> None:
-        """Note in a version's record how many instances it shall have."""
 
 
 @dataclass(slots=True, eq=False)
@@ -123,7 +104,7 @@ class Autoscaler:
 
     def __init__(
         self,
-        models: ScaledModels,
+        models: ModelLifecycle,
         counts: InstanceCounts,
         spawn: Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]],
         rest: Rest,

@@ -24,25 +24,31 @@ class SupersededError(UnavailableError):
     """Another controller has taken over."""
 
 
-class Fence:
-    """A controller's place among those that have written. Made by `claim`.
+class FencedStore:
+    """Implements `Store`; reads always, and writes while the controller has no successor.
+
+    Made by `claim`.
 
     Args:
-        store: The cluster's store.
+        store: What is behind it.
         number: Higher than that of any controller before.
-        token: Tells the row from one of the same number.
+        token: Tells the number's row from another one of the same number.
+        on_superseded: Called when there is another controller.
 
     Attributes:
-        number: As above.
+        number: As given.
     """
 
-    def __init__(self, store: Store, number: int, token: bytes) -> None:
+    def __init__(
+        self, store: Store, number: int, token: bytes, on_superseded: Callable[[], None]
+    ) -> None:
         self.number = number
         self._store = store
         self._token = token
+        self._on_superseded = on_superseded
 
     @classmethod
-    async def claim(cls, store: Store) -> Self:
+    async def claim(cls, store: Store, on_superseded: Callable[[], None] = lambda: None) -> Self:
         """Take the next number; whoever had the one before writes nothing from now on."""
         token = secrets.token_bytes(_TOKEN_BYTES)
         while True:
@@ -57,43 +63,7 @@ class Fence:
         for each in taken:
             if each < number:
                 await store.delete(_row(each))
-        return cls(store, number, token)
-
-    async def check(self) -> None:
-        """Make sure that there is no successor.
-
-        Raises:
-            SupersededError: There is one.
-        """
-        if await self._store.get(_row(self.number)) != self._token:
-            raise SupersededError(
-                f"this controller, number {self.number} of the cluster, was replaced by another"
-            )
-
-
-class FencedStore:
-    """Implements `Store`; reads always, and writes while the controller has no successor.
-
-    Args:
-        store: What is behind it.
-        fence: The controller's.
-        on_superseded: Called when there is another controller.
-    """
-
-    def __init__(self, store: Store, fence: Fence, on_superseded: Callable[[], None]) -> None:
-        self._store = store
-        self._fence = fence
-        self._on_superseded = on_superseded
-
-    @classmethod
-    async def claim(cls, store: Store, on_superseded: Callable[[], None]) -> Self:
-        """Take over a store; see `Fence.claim`."""
-        return cls(store, await Fence.claim(store), on_superseded)
-
-    @property
-    def number(self) -> int:
-        """The controller's number."""
-        return self._fence.number
+        return cls(store, number, token, on_superseded)
 
     async def get(self, key: bytes) -> bytes | None:
         """See `Store`."""
@@ -131,16 +101,16 @@ class FencedStore:
         await self._store.delete(key)
 
     async def check(self) -> None:
-        """Make sure that there is no successor; see `Fence.check`.
+        """Make sure that there is no successor.
 
         Raises:
-            SupersededError: There is one.
+            SupersededError: There is one, and that was told.
         """
-        try:
-            await self._fence.check()
-        except SupersededError:
+        if await self._store.get(_row(self.number)) != self._token:
             self._on_superseded()
-            raise
+            raise SupersededError(
+                f"this controller, number {self.number} of the cluster, was replaced by another"
+            )
 
 
 def _row(number: int) -> bytes:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NoReturn, Protocol
@@ -128,42 +128,31 @@ class Actors(Protocol):
         """Return, by incarnation, what instances say that answer at once."""
 
 
-class NodeFiles(Protocol):
-    """What fetches files of models, on all nodes."""
+@dataclass(frozen=True, slots=True)
+class NodeFiles:
+    """What fetches files of models, on all nodes; see the functions of the same names.
 
-    async def offer_files(self, settings: NodeFilesSettings, location: str) -> object:
-        """Have a node give files of a load to others.
+    Attributes:
+        offer_files: Has a node give files of a load to others.
+        withdraw_files: Has all nodes let go of files of loads but those of some locations.
+        tell_agents: Tells the agents that ran over files of a store what came of a load; blocks.
+        prefetch: Has a node fetch files that nobody needs yet.
+        view_of_cache: Returns what a node's cache has, if any process there can tell.
+        stop_prefetch: Has nodes stop what they prefetch.
+        end_node_files: Ends all of this.
+    """
 
-        Raises:
-            TritonError: It has no room for them, or does not have them.
-        """
-
-    async def withdraw_files(self, all_but: Collection[str]) -> None:
-        """Have all nodes let go of files of loads but those of some locations."""
-
-    def tell_agents(self, key: str, action: Action) -> None:
-        """Tell the agents that ran over files of a store what came of the load; blocks."""
-
-    async def prefetch(
-        self,
-        settings: NodeFilesSettings,
-        node_id: str,
-        model_name: str,
-        files: ModelFiles,
-        fraction: float,
-    ) -> Prefetched:
-        """Have a node fetch files that nobody needs yet; see `prefetch_to_node`."""
-
-    async def view_of_cache(
-        self, node_id: str, keys: Collection[str], fraction: float
-    ) -> CacheView | None:
-        """Return what a node's cache has, if any process there can tell."""
-
-    async def stop_prefetch(self, node_ids: Collection[str]) -> None:
-        """Have nodes stop what they prefetch."""
-
-    async def end_node_files(self) -> None:
-        """End it on all nodes."""
+    offer_files: Callable[[NodeFilesSettings, str], Awaitable[object]] = NODES.wrapped(offer_files)
+    withdraw_files: Callable[[Collection[str]], Awaitable[None]] = NODES.wrapped(withdraw_files)
+    tell_agents: Callable[[str, Action], None] = tell_agents
+    prefetch: Callable[[NodeFilesSettings, str, str, ModelFiles, float], Awaitable[Prefetched]] = (
+        prefetch_to_node
+    )
+    view_of_cache: Callable[[str, Collection[str], float], Awaitable[CacheView | None]] = (
+        view_of_cache
+    )
+    stop_prefetch: Callable[[Collection[str]], Awaitable[None]] = GCS.wrapped(stop_prefetch)
+    end_node_files: Callable[[], Awaitable[None]] = GCS.wrapped(end_node_files)
 
 
 class Process(Protocol):
@@ -243,18 +232,6 @@ class RayActors:
         return await self._prober.ask_all(incarnations, _ASK_TIMEOUT_S)
 
 
-class RayNodeFiles:
-    """Implements `NodeFiles`."""
-
-    offer_files = staticmethod(NODES.wrapped(offer_files))
-    withdraw_files = staticmethod(NODES.wrapped(withdraw_files))
-    tell_agents = staticmethod(tell_agents)
-    prefetch = staticmethod(prefetch_to_node)
-    view_of_cache = staticmethod(view_of_cache)
-    stop_prefetch = staticmethod(GCS.wrapped(stop_prefetch))
-    end_node_files = staticmethod(GCS.wrapped(end_node_files))
-
-
 class RayProcess:
     """Implements `Process` inside the controller's actor."""
 
@@ -301,9 +278,7 @@ def ray_host(heartbeat_timeout_s: float) -> ControllerHost:
         heartbeat_timeout_s: As of `RayActors`.
     """
     nodes = RayNodes()
-    return ControllerHost(
-        nodes, RayActors(nodes, heartbeat_timeout_s), RayNodeFiles(), RayProcess()
-    )
+    return ControllerHost(nodes, RayActors(nodes, heartbeat_timeout_s), NodeFiles(), RayProcess())
 
 
 def _exit() -> NoReturn:

@@ -17,16 +17,15 @@ from cluster.controller.host import Actors, Nodes
 from cluster.instances.placer import Waiting
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.placement.preemption import Devices, Occupant, priority_of, to_displace
+from cluster.residency.keeper import sequence_idle_s
 from cluster.threads import COMPUTING
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceSpec
 
 # How long an instance must have executed nothing; with sequences as long as these may be idle.
 IDLE_S: Final = 10.0
 # What Ray gets to start who waits, once the room is free.
 _SETTLE_S: Final = 5.0
-_US_PER_S: Final = 1e6
 
 _Key = tuple[str, int]
 
@@ -78,8 +77,7 @@ class Preemption:
         if not lower:
             self._uses.clear()
             return
-        is_possible = self._lifecycle.displacement.is_possible
-        idle = [each for each in await self._idle(lower) if is_possible(*each.key)]
+        idle = [each for each in await self._idle(lower) if self._may_go(*each.key)]
         if not idle:
             return
         cluster = await self._nodes.read_cluster()
@@ -99,12 +97,15 @@ class Preemption:
                 return
             in_vain.add(alike)
 
+    def _may_go(self, name: str, version: int) -> bool:
+        return self._lifecycle.model_of(name).may_displace(version)
+
     def _displace(self, claim: Waiting, leaving: Iterable[_Candidate]) -> bool:
         by = claim.spec.name
         gone: list[str] = []
         for each in leaving:
-            names = (_name_of(each),)
-            followers = self._lifecycle.displacement.displace(*each.key, names, by)
+            (name, version), names = each.key, (_name_of(each),)
+            followers = self._lifecycle.model_of(name).displace(version, names, by)
             for follower in followers.values():
                 self._actors.placer.displaced(follower, by)
             gone += followers
@@ -144,14 +145,14 @@ class Preemption:
         idle = []
         for each in candidates:
             progress = answers.get(each.incarnation)
-            if progress is None or _is_busy(progress):
+            if progress is None or progress.is_busy:
                 continue
             count = progress.load.execution_count
             known = self._uses.get(each.incarnation)
             same = known is not None and known.execution_count == count
             use = known if known is not None and same else _Use(count, now_s)
             uses[each.incarnation] = use
-            if now_s - use.since_s >= _least_idle_s(each.occupant.spec):
+            if now_s - use.since_s >= max(IDLE_S, sequence_idle_s(each.occupant.spec.config)):
                 idle.append(each)
         self._uses = uses
         return idle
@@ -164,13 +165,3 @@ def _candidate(spec: InstanceSpec, endpoint: InstanceEndpoint, key: _Key) -> _Ca
 
 def _name_of(candidate: _Candidate) -> str:
     return candidate.occupant.spec.name
-
-
-def _is_busy(progress: Progress) -> bool:
-    return progress.load.pending_count > 0 or progress.executing_for_s > 0
-
-
-def _least_idle_s(spec: InstanceSpec) -> float:
-    sequences = spec.config.sequence_batching
-    idle_s = 0.0 if sequences is None else sequences.max_sequence_idle_us / _US_PER_S
-    return max(IDLE_S, idle_s)

@@ -57,19 +57,8 @@ class Candidate:
         return (self.digests, self.config) == (other.digests, other.config)
 
 
-class VersionPool(Protocol):
-    """The instances of a model version.
-
-    `cluster.instances.pool.InstancePool` is one.
-    """
-
-    @property
-    def specs(self) -> tuple[InstanceSpec, ...]:
-        """What its instances were made from; those that rather stay come first."""
-
-    @property
-    def next_index(self) -> int:
-        """Lowest index that no instance of the pool ever had."""
+class ServedPool(Protocol):
+    """What routers and observers are told of the instances of a model version."""
 
     @property
     def endpoints(self) -> tuple[InstanceEndpoint, ...]:
@@ -92,16 +81,34 @@ class VersionPool(Protocol):
         """What instances that are not live wait for."""
 
     @property
-    def staged_config(self) -> ModelConfig | None:
-        """Config as the backend of the first live one of those that are staged completed it."""
-
-    @property
     def load_duration_ns(self) -> int:
         """Longest load among the live instances."""
 
     @property
     def places(self) -> tuple[InstanceStatus, ...]:
         """All its instances, those that leave too."""
+
+    @property
+    def specs(self) -> tuple[InstanceSpec, ...]:
+        """What its instances were made from; those that rather stay come first."""
+
+    async def statistics(self) -> Mapping[str, Snapshot]:
+        """Return what each live instance has counted, by name; without those that do not say."""
+
+
+class VersionPool(ServedPool, Protocol):
+    """The instances of a model version, for what operations do with them.
+
+    `cluster.instances.pool.InstancePool` is one.
+    """
+
+    @property
+    def next_index(self) -> int:
+        """Lowest index that no instance of the pool ever had."""
+
+    @property
+    def staged_config(self) -> ModelConfig | None:
+        """Config as the backend of the first live one of those that are staged completed it."""
 
     def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
         """Return the actor names of the live members on some nodes."""
@@ -128,9 +135,6 @@ class VersionPool(Protocol):
 
     async def let_go(self, drain_s: float, *, hurries: bool = False) -> None:
         """Drain and end the members that a commit let go; those before may have no more time."""
-
-    async def statistics(self) -> Mapping[str, Snapshot]:
-        """Return what each live instance has counted, by name; without those that do not say."""
 
     async def close(self, drain_s: float) -> None:
         """Drain and end all instances, for good."""
@@ -237,53 +241,41 @@ class LifecycleSettings:
     drain_s: float = 30.0
 
 
-class NoInstances:
-    """The pool of an ensemble, which runs in its caller."""
+class NoInstances(VersionPool):
+    """The pool of an ensemble, which runs in its caller: what it does with instances is nothing."""
 
-    endpoints: tuple[InstanceEndpoint, ...] = ()
-    reason = ""
-    staged_config: ModelConfig | None = None
-    load_duration_ns = 0
-
-    specs: tuple[InstanceSpec, ...] = ()
-    next_index = 0
-    leaving: tuple[InstanceEndpoint, ...] = ()
+    endpoints = leaving = specs = places = ()
     past: Mapping[str, bytes] = {}
-    places: tuple[InstanceStatus, ...] = ()
     is_live = True
+    reason = ""
+    next_index = load_duration_ns = 0
+    staged_config: ModelConfig | None = None
 
-    def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
-        """Return nothing."""
-        return ()
+    async def _nothing(self, *_: object, **__: object) -> None:
+        """Return at once."""
+
+    unstage = let_go = close = wait_changed = _nothing
 
     async def stage(
         self, specs: Iterable[InstanceSpec], least: int, on_blocked: Callable[[], None]
     ) -> None:
         """Start nothing."""
 
-    def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
-        """Change nothing."""
-        return ()
-
     def count_anew(self) -> None:
         """Forget nothing."""
 
-    async def wait_changed(self) -> None:
-        """Return at once: there is nothing to wait for."""
+    def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
+
+    def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
+        """Change nothing."""
+        return ()
 
     def displace(self, names: Collection[str]) -> Mapping[str, str]:
         """Displace nothing."""
         return {}
 
-    async def unstage(self) -> None:
-        """End nothing."""
-
-    async def let_go(self, drain_s: float, *, hurries: bool = False) -> None:
-        """End nothing."""
-
     async def statistics(self) -> Mapping[str, Snapshot]:
         """Ask nobody."""
         return {}
-
-    async def close(self, drain_s: float) -> None:
-        """End nothing."""

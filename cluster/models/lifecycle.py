@@ -44,9 +44,14 @@ from typing import Any, Final
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
-from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
+from cluster.models.contracts import (
+    Candidate,
+    LifecycleSettings,
+    ModelSource,
+    ServedPool,
+    VersionPool,
+)
 from cluster.models.dependencies import affected_by, dependents_of
-from cluster.models.displacement import Displacement
 from cluster.models.dormancy import Dormancy
 from cluster.models.ensembles import Ensembles
 from cluster.models.evacuation import Evacuation
@@ -55,7 +60,6 @@ from cluster.models.operation import Kind, Meeting, Operation
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
 from cluster.models.renewal import Renewal
-from cluster.models.resizing import resize
 from cluster.models.version_loader import VersionLoader
 from cluster.models.versions import MakePool, ModelVersions
 from deployments.supervision.supervisor import Supervisor
@@ -84,7 +88,6 @@ class ModelLifecycle:
         records: By key.
         dormancy: Puts versions to rest and wakes them.
         evacuation: Empties nodes.
-        displacement: Has instances make room.
         renewal: Replaces instances of other releases.
     """
 
@@ -110,10 +113,9 @@ class ModelLifecycle:
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._ensembles = Ensembles(source, self._records, self._load_part)
         self._composing = self._ensembles.composing
-        self.dormancy = Dormancy(self._records, self._model, self.load)
-        self.evacuation = Evacuation(self._records, self._model, self._followed)
-        self.displacement = Displacement(self._model, self._spawn, routers_know, settings.drain_s)
-        self.renewal = Renewal(self._records, self._model, self.displacement)
+        self.dormancy = Dormancy(self._records, self.model_of, self.load)
+        self.evacuation = Evacuation(self._records, self.model_of, self._followed)
+        self.renewal = Renewal(self._records, self.model_of, settings.drain_s)
 
     async def load_all(
         self,
@@ -175,7 +177,7 @@ class ModelLifecycle:
             TritonError: The load failed; what served before still serves. UNAVAILABLE when it is
                 pending for want of room, or when an unload overtook it.
         """
-        model = self._model(name)
+        model = self.model_of(name)
         may_join = is_poll and Meeting.JOIN in model.meetings(Kind.POLL)
         if may_join and await self._is_loading(name, model):
             return
@@ -219,7 +221,7 @@ class ModelLifecycle:
         """
         if name not in self._models and name not in self.records:
             return frozenset((name,))
-        self._model(name).kept_override = NO_OVERRIDE
+        self.model_of(name).kept_override = NO_OVERRIDE
         composing = self._composing.pop(name, frozenset())
         if name in self.records:
             unwanted = replace(self.records[name], is_explicit=False, is_on_demand=False)
@@ -245,7 +247,7 @@ class ModelLifecycle:
         gone = frozenset((name,))
         for dependent in dependents_of(name, self._composing):
             gone |= await self._withdraw(dependent)
-        model = self._model(name)
+        model = self.model_of(name)
 
         async def unload(_: Operation) -> None:
             await model.versions.retire(model.versions.numbers)
@@ -259,7 +261,7 @@ class ModelLifecycle:
         """Load the ensembles made of a model anew, also those that had failed for want of it."""
         for dependent in affected_by(name, self._composing):
             starting = self._starting.get(dependent)
-            is_busy = self._model(dependent).is_busy
+            is_busy = self.model_of(dependent).is_busy
             # Unless it has failed since, for want of this model.
             is_waiting = dependent == needed_by and is_busy
             if is_waiting or (starting is not None and not starting.done()):
@@ -273,7 +275,7 @@ class ModelLifecycle:
 
     async def _reload(self, ensemble: str) -> None:
         try:
-            await self.load(ensemble, self._model(ensemble).override, is_explicit=False)
+            await self.load(ensemble, self.model_of(ensemble).override, is_explicit=False)
         except TritonError:
             await self._withdraw(ensemble)
 
@@ -317,14 +319,14 @@ class ModelLifecycle:
             make: Makes the pool of live instances, given the callback for its changes.
             files_dir: Directory made for the load, if the files came with it.
         """
-        self._model(name).versions.adopt(version, digest, config, make, files_dir)
+        self.model_of(name).versions.adopt(version, digest, config, make, files_dir)
 
     async def resize(self, name: str, version: int, count: int) -> bool:
-        """Give a version another count of instances; see `cluster.models.resizing`."""
+        """Give a version another count of instances; see `OperatedModel.resize`."""
         model = self._models.get(name)
-        return model is not None and await resize(model, version, count)
+        return model is not None and await model.resize(version, count)
 
-    def pool_of(self, name: str, version: int) -> VersionPool | None:
+    def pool_of(self, name: str, version: int) -> ServedPool | None:
         """Return the instances of a version; None while it is not in service."""
         model = self._models.get(name)
         return None if model is None else model.versions.pool_of(version)
@@ -435,9 +437,10 @@ class ModelLifecycle:
 
     def override_of(self, name: str) -> Override:
         """Return what a model was last asked to be loaded with, or kept from an earlier load."""
-        return self._model(name).override
+        return self.model_of(name).override
 
-    def _model(self, name: str) -> OperatedModel:
+    def model_of(self, name: str) -> OperatedModel:
+        """Return what is kept of a model, known or not."""
         model = self._models.get(name)
         if model is None:
             versions = ModelVersions(

@@ -3,7 +3,7 @@
 """What `ModelLifecycle` keeps of a model beside its record: what serves, and what is being done."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,45 @@ class OperatedModel:
         if met == {Meeting.CANCEL}:
             self._cancel_for(kind, version, self.operations)
         return not met
+
+    def may_displace(self, version: int) -> bool:
+        """Whether nothing is under way on a version that may not be cancelled for that."""
+        return Meeting.REFUSE not in self.meetings(Kind.DISPLACE, version)
+
+    def displace(self, version: int, instances: Collection[str], by: str) -> Mapping[str, str]:
+        """Have instances make room for one of a higher priority; see `ModelVersions.displace`.
+
+        Nobody does while another operation on the version is under way, which may be cancelled for
+        the next try.
+        """
+        may = self.may(Kind.DISPLACE, version)
+        return self.versions.displace(version, instances, by) if may else {}
+
+    async def resize(self, version: int, count: int) -> bool:
+        """Give a ready version another count of instances; nobody waits for it.
+
+        Args:
+            version: Version number.
+            count: How many instances shall take requests.
+
+        Returns:
+            Whether the version has as many now, those that wait for room included; not when another
+            operation was under way or has cancelled this one.
+
+        Raises:
+            TritonError: A new instance failed to load; what served before still serves.
+        """
+        operation = await self.run(
+            Kind.RESIZE,
+            version,
+            f"resize to {count} instances",
+            lambda operation: self.versions.resize(version, count, operation.block),
+        )
+        if operation is None:
+            return False
+        await operation.wait_ended()
+        operation.result()
+        return not operation.was_cancelled
 
     async def run(
         self,

@@ -19,7 +19,6 @@ from typing import Final
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_identifier import shown
 from cluster.models.contracts import VersionPool
-from cluster.models.displacement import Displacement
 from cluster.models.operated_model import OperatedModel
 from cluster.models.operation import Kind
 from cluster.models.records import Records
@@ -63,20 +62,21 @@ class Renewal:
     Args:
         records: The records of all models.
         model_of: Returns what is kept of a model.
-        displacement: Has an instance go before its successor comes.
+        drain_s: How long the next instance waits for the end of the one before.
 
     Attributes:
         phase: Where it is.
         reason: Why it has failed.
         done_count: Instances that were replaced since it was begun.
         current: The instance that is being replaced; empty for none.
+        drain_s: As given.
     """
 
     def __init__(
         self,
         records: Records,
         model_of: Callable[[str], OperatedModel],
-        displacement: Displacement,
+        drain_s: float,
     ) -> None:
         self.phase = RenewalPhase.CURRENT
         self.reason = ""
@@ -84,7 +84,7 @@ class Renewal:
         self.current = ""
         self._records = records
         self._model_of = model_of
-        self._displacement = displacement
+        self.drain_s = drain_s
 
     async def run(self, release: str) -> None:
         """Renew all instances that are of another release; how it went is in the attributes.
@@ -162,10 +162,8 @@ class Renewal:
         if not operation.is_over:
             operation.cancel()
             await operation.wait_ended()
-            by = "its successor"
-            if not may_go_first or not self._displacement.displace(
-                stale.key, stale.version, (stale.name,), by
-            ):
+            gone = (stale.name,) if may_go_first else ()
+            if not (gone and model.displace(stale.version, gone, "its successor")):
                 return False
         elif operation.was_cancelled:
             return False
@@ -189,7 +187,7 @@ class Renewal:
 
     async def _wait_gone(self, pool: VersionPool, name: str) -> None:
         """Wait until an instance has ended, or for as long as the next one waits for it."""
-        deadline_s = asyncio.get_running_loop().time() + self._displacement.drain_s
+        deadline_s = asyncio.get_running_loop().time() + self.drain_s
         while any(each.spec.name == name for each in pool.places):
             if asyncio.get_running_loop().time() >= deadline_s:
                 return

@@ -16,7 +16,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc ModelLifeCycle::Asy
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -263,6 +263,26 @@ class ModelVersions:
         self._records.event(self._name, version, LifecycleEvent.RESTED)
         self._succession.shrink(pool)
         return True
+
+    def displace(self, version: int, instances: Collection[str], by: str) -> Mapping[str, str]:
+        """Let instances go for another one; each is followed by one that waits for room.
+
+        Args:
+            version: Version number.
+            instances: Their actor names.
+            by: Actor name of the one that needs the room.
+
+        Returns:
+            By the name of an instance that goes: that of the one that follows it.
+        """
+        pool = self._pools.get(version)
+        if pool is None:
+            return {}
+        followers = pool.displace(instances)
+        for each in followers:
+            _log.info("'%s' version %d: %s makes room for %s", shown(self._name), version, each, by)
+        self._succession.shrink(pool)
+        return followers
 
     async def wake(self, version: int, on_blocked: OnBlocked) -> None:
         """Start one instance of a dormant version, then the others its config asks for.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cluster.instances.placer import Placer, Waiting
-from cluster.models.contracts import VersionPool
+from cluster.models.contracts import ServedPool
 from cluster.placement.demand import ClusterResources
 from cluster.placement.preemption import Devices, Occupant, to_leave
 from cluster.residency.policy import Key, Resident
@@ -54,7 +54,7 @@ class DeviceRoom:
         self,
         placer: Placer,
         read_cluster: Callable[[], Awaitable[ClusterResources]],
-        pool_of: Callable[[str, int], VersionPool | None],
+        pool_of: Callable[[str, int], ServedPool | None],
     ) -> None:
         self._placer = placer
         self._read_cluster = read_cluster

@@ -125,9 +125,9 @@ class ResidencyKeeper:
         return Resident(
             key,
             use.used_s,
-            is_in_use=is_silent or any(_is_busy(progress) for _, progress in found),
+            is_in_use=is_silent or any(progress.is_busy for _, progress in found),
             is_pinned=version.config is not None and is_pinned(version.config),
-            least_idle_s=_sequence_idle_s(version.config),
+            least_idle_s=sequence_idle_s(version.config),
             sizes_bytes=sizes_bytes,
         )
 
@@ -137,10 +137,7 @@ def is_pinned(config: ModelConfig) -> bool:
     return config.parameters.get(PINNED, "").lower() in {"true", "1", "on"}
 
 
-def _is_busy(progress: Progress) -> bool:
-    return progress.load.pending_count > 0 or progress.executing_for_s > 0
-
-
-def _sequence_idle_s(config: ModelConfig | None) -> float:
+def sequence_idle_s(config: ModelConfig | None) -> float:
+    """Return for how long sequences of a model may be idle and go on; 0.0 without sequences."""
     sequences = config.sequence_batching if config is not None else None
     return 0.0 if sequences is None else sequences.max_sequence_idle_us / _US_PER_S

@@ -38,6 +38,11 @@ class Progress:
     is_stuck: bool
     load: ProcessLoad = field(default=UNUSED, compare=False)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether requests run or wait there."""
+        return self.load.pending_count > 0 or self.executing_for_s > 0
+
 
 evolves(Progress)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.controller.controller import ModelController
-from cluster.controller.host import ControllerHost
+from cluster.controller.host import ControllerHost, NodeFiles
 from cluster.controller.ownership import Owner
 from cluster.devices.inventory import Inventory
 from cluster.instances.device_leases import DeviceLeases
@@ -154,6 +154,18 @@ class FakeHost:
         self._shared_look = SharedLook(self._look)
         reports = NodeDevices(self._read_devices)
         self.placer = Placer(self.read_cluster, DeviceLeases(self.read_cluster, reports))
+
+    @property
+    def files(self) -> NodeFiles:
+        return NodeFiles(
+            self.offer_files,
+            self.withdraw_files,
+            self.tell_agents,
+            self.prefetch,
+            self.view_of_cache,
+            self.stop_prefetch,
+            self.end_node_files,
+        )
 
     async def read_cluster(self) -> ClusterResources:
         return await self._shared_look()
@@ -301,7 +313,7 @@ async def controller_of(
     await actor.__init__(  # type: ignore[misc]
         from_mapping(given),
         owner,
-        lambda _: ControllerHost(host, host, host, host),
+        lambda _: ControllerHost(host, host, host.files, host),
         resumes=resumes,
         has_secrets=has_secrets,
     )

@@ -41,7 +41,7 @@ class PoolHere(NoInstances):
 async def load_each(root: Path, names: Iterable[str]) -> dict[str, str]:
     """Load models one after the other; return why each failed, empty for those that loaded."""
     host = FakeHost()
-    files = SharedFiles(host, host, NODE_FILES)
+    files = SharedFiles(host, host.files, NODE_FILES)
     state = await DurableState.create(host.store)
     options = from_mapping({"model_repository": str(root)})
     source = RepositorySource(options, state, host.read_cluster, files)

@@ -195,7 +195,11 @@ def _autoscaler(size: Size, loop: Loop) -> Autoscaler:
 
     seconds = iter(range(1_000_000))
     return Autoscaler(
-        _Models(size), InstanceCounts(), spawn, lambda *_: True, lambda: float(next(seconds) // 64)
+        cast("Any", _Models(size)),
+        InstanceCounts(),
+        spawn,
+        lambda *_: True,
+        lambda: float(next(seconds) // 64),
     )
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cluster.controller.durable_state import DurableState
-from cluster.controller.fencing import Fence, SupersededError
+from cluster.controller.fencing import FencedStore, SupersededError
 from cluster.models.override import Override
 from tests.support.control_plane_fakes import in_virtual_time
 from tests.support.controller_fakes import WRITE_S, FakeStore
@@ -16,7 +16,7 @@ from tests.support.controller_fakes import WRITE_S, FakeStore
 @in_virtual_time
 async def test_each_controller_has_a_higher_number_than_any_before() -> None:
     store = FakeStore()
-    numbers = [(await Fence.claim(store)).number for _ in range(3)]
+    numbers = [(await FencedStore.claim(store)).number for _ in range(3)]
     assert numbers == [1, 2, 3]
     assert len(store.values) == 1
 
@@ -24,7 +24,7 @@ async def test_each_controller_has_a_higher_number_than_any_before() -> None:
 @in_virtual_time
 async def test_of_controllers_that_start_at_once_one_stays() -> None:
     store = FakeStore()
-    fences = await asyncio.gather(*(Fence.claim(store) for _ in range(5)))
+    fences = await asyncio.gather(*(FencedStore.claim(store) for _ in range(5)))
     assert len({fence.number for fence in fences}) == 5
     latest = max(fences, key=lambda fence: fence.number)
     await latest.check()

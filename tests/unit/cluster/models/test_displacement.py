@@ -14,7 +14,7 @@ async def test_routers_hear_of_it_before_who_makes_room_drains() -> None:
     await world.lifecycle.load("m")
     world.log.clear()
     world.routers_s = 0.5
-    followers = world.lifecycle.displacement.displace("m", 1, ["m/1#0@1"], "h/1#0@2")
+    followers = world.lifecycle.model_of("m").displace(1, ["m/1#0@1"], "h/1#0@2")
     assert followers == {"m/1#0@1": "after m/1#0@1"}
     assert world.endpoints("m") == ["m/1#1@1"]
     await asyncio.sleep(5)
@@ -26,7 +26,7 @@ async def test_routers_hear_of_it_before_who_makes_room_drains() -> None:
 async def test_a_version_whose_last_instance_makes_room_waits_with_a_reason() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m")
-    world.lifecycle.displacement.displace("m", 1, ["m/1#0@1"], "h/1#0@2")
+    world.lifecycle.model_of("m").displace(1, ["m/1#0@1"], "h/1#0@2")
     assert world.state("m") is ModelReadyState.UNAVAILABLE
     assert world.reason("m") == "instance after m/1#0@1 is waiting"
     world.pools[0].recover("m/1#1@1")
@@ -40,7 +40,7 @@ async def test_nobody_makes_room_while_another_operation_is_under_way() -> None:
     world.candidates["m"] = model("m", stamp="new")
     reload = asyncio.create_task(world.lifecycle.load("m"))
     await asyncio.sleep(LOAD_S / 2)
-    assert world.lifecycle.displacement.displace("m", 1, ["m/1#0@1"], "h/1#0@2") == {}
+    assert world.lifecycle.model_of("m").displace(1, ["m/1#0@1"], "h/1#0@2") == {}
     await reload
     assert world.state("m") is ModelReadyState.READY
 
@@ -48,19 +48,19 @@ async def test_nobody_makes_room_while_another_operation_is_under_way() -> None:
 @in_virtual_time
 async def test_a_model_that_is_gone_makes_no_room() -> None:
     world = World(model("m"))
-    assert world.lifecycle.displacement.displace("m", 1, ["m/1#0@1"], "h/1#0@2") == {}
+    assert world.lifecycle.model_of("m").displace(1, ["m/1#0@1"], "h/1#0@2") == {}
 
 
 @in_virtual_time
 async def test_an_operation_that_is_about_to_begin_is_one_under_way() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m")
-    displacement = world.lifecycle.displacement
-    assert displacement.is_possible("m", 1)
+    displaced = world.lifecycle.model_of("m")
+    assert displaced.may_displace(1)
     world.candidates["m"] = model("m", stamp="new")
     reload = asyncio.create_task(world.lifecycle.load("m"))
     await asyncio.sleep(0)
-    assert not displacement.is_possible("m", 1)
-    assert displacement.displace("m", 1, ["m/1#0@1"], "h/1#0@2") == {}
+    assert not displaced.may_displace(1)
+    assert displaced.displace(1, ["m/1#0@1"], "h/1#0@2") == {}
     await reload
-    assert displacement.is_possible("m", 1)
+    assert displaced.may_displace(1)

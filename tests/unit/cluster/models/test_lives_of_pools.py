@@ -125,7 +125,7 @@ def renew(life: Life, _: str, number: int) -> None:
 def displace(life: Life, name: str, number: int) -> None:
     pool = life.world.lifecycle.pool_of(name, 1)
     names = () if pool is None else [spec.name for spec in pool.specs][:number]
-    life.world.lifecycle.displacement.displace(name, 1, names, "another")
+    life.world.lifecycle.model_of(name).displace(1, names, "another")
 
 
 def cancel(life: Life, _: str, number: int) -> None:

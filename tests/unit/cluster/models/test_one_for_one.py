@@ -186,7 +186,7 @@ async def draining_without_room() -> PooledWorld:
     nodes = {each.node_id for each in world.record("m").versions[1].instances}
     world.cluster = TWO_NODES.with_draining(nodes)
     world.lifecycle.evacuation.look(nodes)
-    operations = world.lifecycle._model("m").operations
+    operations = world.lifecycle.model_of("m").operations
     await until(lambda: any(each.is_pending for each in operations))
     return world
 
@@ -217,12 +217,12 @@ async def test_a_rest_has_its_turn_though_a_move_waits_for_room() -> None:
 @in_virtual_time
 async def test_instances_make_room_for_others_though_a_move_waits_for_room() -> None:
     world = await draining_without_room()
-    displacement = world.lifecycle.displacement
+    displaced = world.lifecycle.model_of("m")
     (name, _) = world.alive[:2]
-    assert displacement.is_possible("m", 1)
-    assert displacement.displace("m", 1, (name,), "another") == {}
+    assert displaced.may_displace(1)
+    assert displaced.displace(1, (name,), "another") == {}
     await looked(world, 4)
-    assert displacement.displace("m", 1, (name,), "another") != {}
+    assert displaced.displace(1, (name,), "another") != {}
 
 
 @in_virtual_time

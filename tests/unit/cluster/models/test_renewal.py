@@ -51,7 +51,7 @@ async def test_a_new_instance_is_ready_before_the_old_one_drains_one_after_the_o
 @in_virtual_time
 async def test_the_next_instance_waits_for_the_room_of_the_one_that_ends() -> None:
     world = await loaded(2)
-    world.lifecycle.displacement.drain_s = 60.0
+    world.lifecycle.renewal.drain_s = 60.0
     renewing = asyncio.create_task(world.lifecycle.renewal.run(NEW))
     await asyncio.sleep(LOAD_S + 10)
     assert world.log == ["start m0/1#2@1", "ready m0/1#2@1", "drain m0/1#0@1"]

@@ -72,7 +72,7 @@ async def test_a_wake_waits_for_an_operation_that_began_before_its_turn() -> Non
     world = await serving(1)
     world.lifecycle.dormancy.rest("m", 1)
     await asyncio.sleep(DRAIN_S + 1)
-    operated, begin_s = world.lifecycle._model("m"), now()
+    operated, begin_s = world.lifecycle.model_of("m"), now()
     another = operated.run(Kind.LOAD, None, "another", lambda _: asyncio.sleep(5))
     begun = asyncio.create_task(another)
     await asyncio.sleep(0.1)

@@ -126,6 +126,7 @@ class DurableState:
         self._kept_bytes = {name: _size_of(override) for name, override in overrides.items()}
         self.secret = secret
         self._store = store
+        self.check_fence = store.check
         self._writer = StoreWriter(store)
         self._generation = saved.generation
         # Highest number that a successor of this controller would find in the store.
@@ -252,14 +253,6 @@ class DurableState:
         """Have all overrides forgotten, as where the repositories alone say what models are."""
         for name in list(self.overrides):
             self.save_override(name, NO_OVERRIDE)
-
-    async def check_fence(self) -> None:
-        """Make sure, by a look into the store, that no later controller has taken over.
-
-        Raises:
-            SupersededError: One has, and has been told of.
-        """
-        await self._store.check()
 
     def has_files_of(self, name: str) -> bool:
         """Whether a model's files came with its load."""

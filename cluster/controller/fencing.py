@@ -10,7 +10,7 @@ was under way meanwhile does no harm where the key carries the number, as that o
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Self
 
 from backends.api.errors import UnavailableError
@@ -43,6 +43,8 @@ class FencedStore:
         self, store: Store, number: int, token: bytes, on_superseded: Callable[[], None]
     ) -> None:
         self.number = number
+        self.get = store.get
+        self.keys = store.keys
         self._store = store
         self._token = token
         self._on_superseded = on_superseded
@@ -64,14 +66,6 @@ class FencedStore:
             if each < number:
                 await store.delete(_row(each))
         return cls(store, number, token, on_superseded)
-
-    async def get(self, key: bytes) -> bytes | None:
-        """See `Store`."""
-        return await self._store.get(key)
-
-    async def keys(self, prefix: bytes) -> Sequence[bytes]:
-        """See `Store`."""
-        return await self._store.keys(prefix)
 
     async def create(self, key: bytes, value: bytes) -> bool:
         """See `Store`.

@@ -12,15 +12,18 @@ from cluster.controller.boot import Boot
 from cluster.controller.consolidating import Consolidation
 from cluster.controller.draining_nodes import DrainingNodes
 from cluster.controller.node_demand import NodeDemand
-from cluster.controller.on_demand import OnDemand
-from cluster.controller.poll import next_poll_s, poll_once
+from cluster.controller.poll import NamesSource, know_names, next_poll_s, poll_once
 from cluster.controller.preemption import Preemption
 from cluster.controller.prefetching import Prefetching
 from cluster.controller.prestarting import Prestarting
 from cluster.controller.reconciler import Look, Policy, Reconciler
 from cluster.controller.unread import UnreadModels
 from cluster.instances.node_files import NodeFilesSettings
+from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.nodes import ingress_label_selector
+from cluster.residency.device_room import DeviceRoom
+from cluster.residency.keeper import ResidencyKeeper
+from cluster.residency.policy import ResidencyLimits
 from cluster.rollout.driver import Rollouts
 
 RESIDENCY: Final = "residency"
@@ -82,11 +85,17 @@ def make_reconciler(
         prefetched = boot.source, caches, options.prefetch_cache_fraction
         looks["prefetching"] = Prefetching(nodes, host.files, placer, lifecycle, *prefetched).look
     if boot.is_on_demand:
-        on_demand = OnDemand(options, nodes, host.actors, boot.source, lifecycle)
-        looks[RESIDENCY] = on_demand.keeper.look
-        looks[REPOSITORIES] = _polls(boot, on_demand.look_at_names)
+        looks[RESIDENCY] = ResidencyKeeper(
+            lifecycle.records,
+            lifecycle.dormancy,
+            host.actors.ask_progress,
+            ResidencyLimits(options.ondemand_max_models, options.ondemand_memory_fraction),
+            DeviceRoom(placer, nodes.read_cluster, lifecycle.pool_of),
+        ).look
+        lifecycle.dormancy.room.wait_s = options.wake_timeout_secs
+        looks[REPOSITORIES] = _polls(boot, know_names)
     elif options.model_control_mode == "poll":
-        looks[REPOSITORIES] = _polls(boot, lambda: poll_once(boot.source, lifecycle))
+        looks[REPOSITORIES] = _polls(boot, poll_once)
     else:
         looks["unread models"] = UnreadModels(boot, lifecycle).look
     poll_s = options.repository_poll_secs
@@ -98,10 +107,10 @@ def make_reconciler(
     return reconciler
 
 
-def _polls(boot: Boot, look: Callable[[], Awaitable[None]]) -> Look:
+def _polls(boot: Boot, look: Callable[[NamesSource, ModelLifecycle], Awaitable[None]]) -> Look:
     async def poll() -> float:
         if boot.recovered.is_set():
-            await look()
+            await look(boot.source, boot.lifecycle)
         await boot.recovered.wait()
         period_s = float(boot.options.repository_poll_secs)
         return next_poll_s(period_s, random.SystemRandom().random())

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at the model repositories in poll mode."""
+"""Looks at the model repositories, in the modes poll and ondemand."""
 
 import asyncio
 import logging
@@ -74,4 +74,20 @@ async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:
         text = "%d models load for longer than %g s, and others are followed meanwhile: %s"
         _log.warning(text, len(names), _PATIENCE_S, ", ".join(map(shown, names[:_MOST_SHOWN])))
     watch.forget(duplicates)
+    await lifecycle.unload_all(gone)
+
+
+async def know_names(source: NamesSource, lifecycle: ModelLifecycle) -> None:
+    """Have models load with their first use that are new, and unload those that are gone.
+
+    A model whose files came with its load stays: no repository tells of it.
+
+    Raises:
+        TritonError: No repository can be listed.
+    """
+    names, duplicates = await source.list_names()
+    wanted, records = set(names) - set(duplicates), lifecycle.records
+    lifecycle.dormancy.know(sorted(wanted - records.keys()))
+    absent = [n for n, record in records.items() if n not in wanted and record.is_on_demand]
+    gone = source.watch.gone(n for n in absent if not lifecycle.override_of(n).files)
     await lifecycle.unload_all(gone)

@@ -149,5 +149,5 @@ class Reconciler:
         if text != turn.logged:
             turn.logged = text
             is_ours = isinstance(error, TritonError | OSError)
-            message = "%s failed and is tried again, next in %g s: %s"
+            message = "policy '%s' failed and is tried again in %g s: %s"
             _log.warning(message, turn.policy.name, delay_s, text, exc_info=not is_ours)

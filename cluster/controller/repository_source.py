@@ -86,6 +86,7 @@ class RepositorySource:
     ) -> None:
         self._options = options
         self._state = state
+        self.next_generation = state.next_generation
         self._read_cluster = read_cluster
         self.counts = InstanceCounts()
         self.files = files
@@ -334,10 +335,6 @@ class RepositorySource:
     def compose(self, config: ModelConfig, composing: Mapping[str, ModelConfig]) -> ModelConfig:
         """Complete an ensemble's config; see `cluster.models.contracts.ModelSource.compose`."""
         return with_composing(self.complete(config), composing)
-
-    async def next_generation(self) -> int:
-        """Return a number; see `cluster.models.contracts.ModelSource.next_generation`."""
-        return await self._state.next_generation()
 
     async def plan(
         self,

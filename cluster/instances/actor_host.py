@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instance actors on Ray."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from cluster.instances.host import (
     EnvironmentFailedError,
 )
 from cluster.instances.node_files import fetch_to_node
-from cluster.instances.reachability import Knock, knock
+from cluster.instances.reachability import knock
 from cluster.placement.demand import ClusterResources
 from cluster.release import own_release
 from cluster.threads import GCS
@@ -44,8 +44,16 @@ class ActorHost:
         look: Returns the nodes there are and what is free on each.
     """
 
+    knock = staticmethod(knock)
+    names = staticmethod(GCS.wrapped(actor_names))
+    release_all_but = staticmethod(GCS.wrapped(remove_groups))
+
     def __init__(self, look: Callable[[], Awaitable[ClusterResources]]) -> None:
         self._look = look
+
+    async def resources(self) -> ClusterResources:
+        """See `InstanceHost.resources`."""
+        return await self._look()
 
     async def create(self, spec: InstanceSpec) -> _Instance:
         """Create a named, detached actor; see `InstanceHost.create`."""
@@ -61,10 +69,6 @@ class ActorHost:
             return await call(ask.remote(*arguments))
         except RayError as error:
             raise _lost(error) from error
-
-    async def knock(self, address: tuple[str, int], timeout_s: float) -> Knock:
-        """Open a connection; see `InstanceHost.knock`."""
-        return await knock(address, timeout_s)
 
     async def look_up(self, name: str) -> _Instance | None:
         """Look an actor up; see `InstanceHost.look_up`."""
@@ -97,18 +101,6 @@ class ActorHost:
                 await GCS.run(remove_group, spec.name)
             except RayError as error:
                 raise _lost(error) from error
-
-    async def release_all_but(self, names: Collection[str]) -> None:
-        """Remove placement groups; see `InstanceHost.release_all_but`."""
-        await GCS.run(remove_groups, names)
-
-    async def names(self) -> list[str]:
-        """Return the names of all actors in the namespace."""
-        return await GCS.run(actor_names)
-
-    async def resources(self) -> ClusterResources:
-        """See `InstanceHost.resources`."""
-        return await self._look()
 
 
 def _create(spec: InstanceSpec) -> Any:

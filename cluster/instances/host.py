@@ -68,7 +68,7 @@ class InstanceHost(Protocol):
             ActorLostError: The host cannot be reached.
         """
 
-    async def release_all_but(self, names: Collection[str]) -> None:
+    async def release_all_but(self, all_but: Collection[str]) -> None:
         """Free the same of all instances but those of some actor names."""
 
     async def names(self) -> list[str]:

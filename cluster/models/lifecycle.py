@@ -103,6 +103,7 @@ class ModelLifecycle:
         self.records = self._records.by_name
         self.desire = self._records.desire
         self.direct = self._records.direct
+        self.restore_unloaded = self._records.restore_unloaded
         self._source = source
         self._loader = VersionLoader(source, make_pool, settings, self._spawn)
         self._settings = settings
@@ -330,10 +331,6 @@ class ModelLifecycle:
         """Return the instances of a version; None while it is not in service."""
         model = self._models.get(name)
         return None if model is None else model.versions.pool_of(version)
-
-    def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
-        """Note versions an earlier controller had unloaded, for the index."""
-        self._records.restore_unloaded(name, versions)
 
     async def _load(
         self,

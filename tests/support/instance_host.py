@@ -223,8 +223,8 @@ class FakeHost:
         if spec.gang is not None:
             self.groups.discard(spec.name)
 
-    async def release_all_but(self, names: Collection[str]) -> None:
-        self.groups &= set(names)
+    async def release_all_but(self, all_but: Collection[str]) -> None:
+        self.groups &= set(all_but)
 
     async def names(self) -> list[str]:
         return [*self._names, "model-controller"]

@@ -135,7 +135,7 @@ def test_an_error_is_logged_once_until_it_is_another(caplog: pytest.LogCaptureFi
         "OSError('no head')",
         "OSError('no head')",
     ]
-    assert caplog.messages[0].startswith("bad failed and is tried again, next in 2 s")
+    assert caplog.messages[0].startswith("policy 'bad' failed and is tried again in 2 s")
 
 
 def test_an_error_of_our_own_is_logged_with_where_it_is(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,6 +21,7 @@ _log = logging.getLogger(__name__)
 
 # How old a listing of stores may be that the repository index shows.
 _INDEX_AGE_S: Final = 15.0
+_IS_POLLING: Final = "explicit model load / unload is not allowed if polling is enabled"
 
 
 class ModelCalls:
@@ -82,9 +83,7 @@ class ModelCalls:
         Raises:
             TritonError: As Triton's repository API would.
         """
-        self._boot.require_control(
-            "explicit model load / unload is not allowed if polling is enabled"
-        )
+        self._boot.require_control(_IS_POLLING)
         check_model_name(name)
         override = read_override(name, parameters)
         work = f"the load of model '{name}'"
@@ -136,9 +135,7 @@ class ModelCalls:
         Raises:
             TritonError: As Triton's repository API would.
         """
-        self._boot.require_control(
-            "explicit model load / unload is not allowed if polling is enabled"
-        )
+        self._boot.require_control(_IS_POLLING)
         work = f"the unload of model '{name}'"
         await self._gcs.through(work, lambda: self._unload_named(name, unload_dependents))
 

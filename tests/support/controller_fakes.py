@@ -155,6 +155,12 @@ class FakeHost:
         reports = NodeDevices(self._read_devices)
         self.placer = Placer(self.read_cluster, DeviceLeases(self.read_cluster, reports))
 
+    def restarted(self, live: Iterable[LiveInstance] = ()) -> "FakeHost":
+        """Return what a controller finds that Ray has started again."""
+        again = FakeHost(self.store)
+        again.was_restarted, again.live = True, list(live)
+        return again
+
     @property
     def files(self) -> NodeFiles:
         return NodeFiles(

@@ -23,14 +23,10 @@ def left_by(
         before: Its cluster.
         was_restarted: Whether Ray starts the next one, or another driver.
     """
-    host = FakeHost(before.store)
+    models = controller._lifecycle._models.values()
+    pools = [pool for model in models for pool in model.versions._pools.values()]
+    host = before.restarted(live_instance(spec) for pool in pools for spec in pool.specs)
     host.was_restarted = was_restarted
-    host.live = [
-        live_instance(spec)
-        for model in controller._lifecycle._models.values()
-        for pool in model.versions._pools.values()
-        for spec in pool.specs
-    ]
     return host
 
 

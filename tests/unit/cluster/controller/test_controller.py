@@ -251,8 +251,7 @@ async def test_a_loaded_model_is_loaded_again_by_the_next_controller(folder: Pat
     await controller.unload("b")
     first = (await controller.routing_table(0, 1.0)).changes
     assert first is not None
-    again = FakeHost(host.store)
-    again.was_restarted = True
+    again = host.restarted()
     successor = await controller_of(folder, again, model_control_mode="explicit")
     assert states(await successor.start()) == {"a": "READY", "b": "UNAVAILABLE"}
     # Numbers of generations go on.
@@ -269,9 +268,7 @@ async def test_live_instances_serve_at_once_and_are_not_loaded_again(folder: Pat
     controller = await controller_of(folder, host)
     await controller.start()
     specs = controller._lifecycle._models["a"].versions._pools[1].specs
-    again = FakeHost(host.store)
-    again.was_restarted = True
-    again.live = [live_instance(spec) for spec in specs]
+    again = host.restarted(live_instance(spec) for spec in specs)
     successor = await controller_of(folder, again)
     assert states(await successor.start()) == {"a": "READY"}
     assert again.world.log == []
@@ -289,9 +286,7 @@ async def test_instances_of_a_newer_generation_that_routers_may_know_are_not_kil
     old = controller._lifecycle._models["a"].versions._pools[1].specs
     name = old[0].name.replace("@1", "@2")
     half_made = replace(old[0], name=name, generation=2)
-    again = FakeHost(host.store)
-    again.was_restarted = True
-    again.live = [live_instance(spec) for spec in (*old, half_made)]
+    again = host.restarted(live_instance(spec) for spec in (*old, half_made))
     successor = await controller_of(folder, again)
     await successor.start()
     assert again.killed == []
@@ -307,9 +302,7 @@ async def test_a_silent_instance_is_replaced_and_finishes_its_requests_when_it_a
     controller = await controller_of(folder, host)
     await controller.start()
     first, second = controller._lifecycle._models["a"].versions._pools[1].specs
-    again = FakeHost(host.store)
-    again.was_restarted = True
-    again.live = [live_instance(first)]
+    again = host.restarted([live_instance(first)])
     late = live_instance(second)
     again.silent = {late.name: late}
     successor = await controller_of(folder, again)
@@ -328,9 +321,7 @@ async def test_instances_that_a_reload_was_about_to_end_finish_their_requests(fo
     await controller.start()
     old = controller._lifecycle._models["a"].versions._pools[1].specs
     new = [replace(spec, name=spec.name.replace("@1", "@2"), generation=2) for spec in old]
-    again = FakeHost(host.store)
-    again.was_restarted = True
-    again.live = [live_instance(spec) for spec in (*old, *new)]
+    again = host.restarted(live_instance(spec) for spec in (*old, *new))
     successor = await controller_of(folder, again)
     assert states(await successor.start()) == {"a": "READY"}
     assert again.killed == []
@@ -344,9 +335,7 @@ async def test_a_draining_instance_alone_is_not_adopted(folder: Path) -> None:
     controller = await controller_of(folder, host)
     await controller.start()
     (spec,) = controller._lifecycle._models["a"].versions._pools[1].specs
-    again = FakeHost(host.store)
-    again.was_restarted = True
-    again.live = [live_instance(spec, is_draining=True)]
+    again = host.restarted([live_instance(spec, is_draining=True)])
     successor = await controller_of(folder, again)
     assert states(await successor.start()) == {"a": "READY"}
     assert again.retired == [spec.name]

@@ -17,9 +17,9 @@ from tests.support.controller_fakes import (
     FakeHost,
     controller_of,
     in_virtual_time_with_folder,
-    live_instance,
     write_model,
 )
+from tests.support.restarted_controllers import left_by
 from tests.unit.cluster.controller.test_controller import states
 
 TENSOR = {"data_type": "TYPE_FP32", "dims": [1]}
@@ -40,10 +40,8 @@ async def on_demand(folder: Path, host: FakeHost) -> ModelController:
 async def after_a_restart(
     folder: Path, host: FakeHost, before: ModelController, *, with_instances: bool
 ) -> tuple[ModelController, FakeHost]:
-    again = FakeHost(host.store)
-    again.was_restarted = True
-    specs = before._lifecycle._models["x"].versions._pools[1].specs
-    again.live = [live_instance(spec) for spec in specs] if with_instances else []
+    again = left_by(before, host)
+    again.live = again.live if with_instances else []
     return await on_demand(folder, again), again
 
 

@@ -29,9 +29,9 @@ from tests.support.controller_fakes import (
     FakeHost,
     controller_of,
     in_virtual_time_with_folder,
-    live_instance,
     write_model,
 )
+from tests.support.restarted_controllers import left_by
 from tests.unit.cluster.controller.test_controller import states
 
 PERIOD_S = 5
@@ -64,12 +64,7 @@ def write_two(folder: Path) -> None:
 async def restarted(
     folder: Path, host: FakeHost, before: ModelController, mode: str = "poll", **options: Any
 ) -> ModelController:
-    again = FakeHost(host.store)
-    again.was_restarted = True
-    models = before._lifecycle._models.values()
-    pools = [pool for model in models for pool in model.versions._pools.values()]
-    again.live = [live_instance(spec) for pool in pools for spec in pool.specs]
-    return await polling(folder, again, mode, **options)
+    return await polling(folder, left_by(before, host), mode, **options)
 
 
 async def awake(folder: Path, mode: str) -> tuple[ModelController, FakeHost]:

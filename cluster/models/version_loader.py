@@ -88,20 +88,21 @@ class VersionLoader:
         version: int,
         on_change: Callable[[VersionPool], None],
         on_blocked: Callable[[], None],
-    ) -> Loaded | TritonError:
-        """Load a version; an error is returned, so that siblings can be waited for.
+    ) -> Loaded:
+        """Load a version.
 
         Args:
             candidate: The model.
             version: Version number.
             on_change: Called with the version's pool after each change of it.
             on_blocked: Called when no instance can start for want of room.
+
+        Raises:
+            TritonError: It failed to load, as often as it was tried; nothing is left of it. The
+                same holds for what is staged by the other methods.
         """
         if candidate.config.has_ensemble_scheduling:
-            try:
-                return Loaded(NoInstances(), self._source.complete(candidate.config))
-            except TritonError as error:
-                return error
+            return Loaded(NoInstances(), self._source.complete(candidate.config))
 
         def begin() -> _Attempt:
             pool: VersionPool = self._make_pool(lambda: on_change(pool))
@@ -121,8 +122,8 @@ class VersionLoader:
         version: int,
         serving: Loaded,
         on_blocked: Callable[[], None],
-    ) -> Loaded | TritonError:
-        """Stage what replaces all instances of a version; an error is returned, as by `load`.
+    ) -> Loaded:
+        """Stage what replaces all instances of a version.
 
         Args:
             candidate: The model.
@@ -144,10 +145,8 @@ class VersionLoader:
         serving: Loaded,
         count: int,
         instances_by_node: Mapping[str, int],
-    ) -> Loaded | TritonError:
+    ) -> Loaded:
         """Stage what a version lacks that shall have another count of instances.
-
-        An error is returned, as by `load`; then nothing is staged.
 
         Args:
             key: The model's key.
@@ -174,10 +173,8 @@ class VersionLoader:
         version: int,
         serving: Loaded,
         on_blocked: Callable[[], None],
-    ) -> Loaded | TritonError:
+    ) -> Loaded:
         """Stage what a version lacks whose instance groups have changed.
-
-        An error is returned, as by `load`; then nothing is staged.
 
         Args:
             candidate: The model.
@@ -203,8 +200,8 @@ class VersionLoader:
         version: int,
         dormant: Loaded,
         on_blocked: Callable[[], None],
-    ) -> TritonError | None:
-        """Stage one instance in the empty pool of a dormant version; an error is returned.
+    ) -> None:
+        """Stage one instance in the empty pool of a dormant version.
 
         Args:
             candidate: The model.
@@ -226,8 +223,7 @@ class VersionLoader:
             await pool.stage((first,), 1, on_blocked)
             return Loaded(pool, config)
 
-        outcome = await self._stage_often(candidate.key, version, pool, work, on_blocked)
-        return outcome if isinstance(outcome, TritonError) else None
+        await self._stage_often(candidate.key, version, pool, work, on_blocked)
 
     async def move(
         self,
@@ -235,8 +231,8 @@ class VersionLoader:
         version: int,
         serving: Loaded,
         on_blocked: Callable[[], None],
-    ) -> Loaded | TritonError:
-        """Stage what replaces some instances of a pool; an error is returned.
+    ) -> Loaded:
+        """Stage what replaces some instances of a pool.
 
         Args:
             candidate: The model.
@@ -290,7 +286,7 @@ class VersionLoader:
         pool: VersionPool,
         work: Callable[[Callable[[], None]], Awaitable[Loaded]],
         on_blocked: Callable[[], None],
-    ) -> Loaded | TritonError:
+    ) -> Loaded:
         """Try work that stages instances in a pool that there is; after an error none is staged."""
         attempt = _Attempt(work, pool.unstage)
         return await self._try_often(shown(key), version, lambda: attempt, on_blocked)
@@ -301,22 +297,22 @@ class VersionLoader:
         version: int,
         begin: Callable[[], _Attempt],
         on_blocked: Callable[[], None],
-    ) -> Loaded | TritonError:
+    ) -> Loaded:
         for attempts_left in range(self._retry_count, -1, -1):
             _log.debug("loading: %s:%d", name, version)
-            outcome = await self._try(name, version, begin, on_blocked)
-            if isinstance(outcome, Loaded):
-                return outcome
-            _log.error(
-                "failed to load '%s' version %d: %s",
-                name,
-                version,
-                outcome.as_string(),
-                extra={"model": name, "version": version},
-            )
-            # The listing is of what is no longer there.
-            if not attempts_left or isinstance(outcome, ModelChangedError):
-                return outcome
+            try:
+                return await self._try(name, version, begin, on_blocked)
+            except TritonError as error:
+                _log.error(
+                    "failed to load '%s' version %d: %s",
+                    name,
+                    version,
+                    error.as_string(),
+                    extra={"model": name, "version": version},
+                )
+                # The listing is of what is no longer there.
+                if not attempts_left or isinstance(error, ModelChangedError):
+                    raise
         raise AssertionError("a load has at least one attempt")
 
     async def _try(
@@ -325,7 +321,7 @@ class VersionLoader:
         version: int,
         begin: Callable[[], _Attempt],
         on_blocked: Callable[[], None],
-    ) -> Loaded | TritonError:
+    ) -> Loaded:
         async with self._slots.one() as slot:
 
             def blocked() -> None:
@@ -335,20 +331,13 @@ class VersionLoader:
             attempt = begin()
             try:
                 return await attempt.work(blocked)
-            except TritonError as error:
-                await self._undone(name, version, attempt)
-                return error
-            except Exception as error:
+            except BaseException as error:
+                undo = attempt.undo()
+                await finished(self._spawn(f"undoing the load of '{name}' version {version}", undo))
+                if isinstance(error, TritonError) or not isinstance(error, Exception):
+                    raise
                 _log.exception("loading %s:%d", name, version)
-                await self._undone(name, version, attempt)
-                return InternalError(f"{type(error).__name__}: {error}")
-            except BaseException:
-                await self._undone(name, version, attempt)
-                raise
-
-    async def _undone(self, name: str, version: int, attempt: _Attempt) -> None:
-        undo = self._spawn(f"undoing the load of '{name}' version {version}", attempt.undo())
-        await finished(undo)
+                raise InternalError(f"{type(error).__name__}: {error}") from error
 
     async def _start(
         self,

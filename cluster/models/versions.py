@@ -220,8 +220,6 @@ class ModelVersions:
         outcome = await self._loader.resize(
             self._name, version, Loaded(pool, record.config), count, everywhere
         )
-        if not isinstance(outcome, Loaded):
-            raise outcome
         if self._pools.get(version) is not pool:
             await pool.unstage()
             return
@@ -294,15 +292,15 @@ class ModelVersions:
         config = self._records.of(name).versions[version].config
         if candidate is None or config is None:
             return
-        serving = Loaded(pool, config)
-        error = await self._loader.wake(candidate, version, serving, on_blocked)
-        if error is not None:
-            raise error
+        await self._loader.wake(candidate, version, Loaded(pool, config), on_blocked)
         pool.commit(())
         self._records.event(name, version, LifecycleEvent.WOKEN)
-        others = await self._regroup_version(candidate, version, on_blocked)
-        if isinstance(others, Loaded):
-            await self._let_leave(others, on_blocked)
+        try:
+            others = await self._regroup_version(candidate, version, on_blocked)
+        except TritonError:
+            # It is awake, and the loader has said why there is one instance.
+            return
+        await self._let_leave(others, on_blocked)
 
     async def move(
         self,
@@ -323,8 +321,6 @@ class ModelVersions:
             return
         serving = Loaded(pool, config, leaving)
         moved = await self._loader.move(candidate, version, serving, on_blocked)
-        if isinstance(moved, TritonError):
-            raise moved
         await self._let_leave(moved, on_blocked, drain_s)
 
     async def close(self, drain_s: float) -> None:
@@ -367,11 +363,10 @@ class ModelVersions:
 
         async def keep(version: int) -> None:
             prepare = self._load_version if version in new else self._regroup_version
-            outcome = await prepare(candidate, version, on_blocked)
-            if isinstance(outcome, Loaded):
-                loaded[version] = outcome
-            else:
-                errors[version] = outcome
+            try:
+                loaded[version] = await prepare(candidate, version, on_blocked)
+            except TritonError as error:
+                errors[version] = error
 
         try:
             await asyncio.gather(*(keep(version) for version in (*new, *regrouped)))
@@ -387,14 +382,12 @@ class ModelVersions:
 
     async def _load_version(
         self, candidate: Candidate, version: int, on_blocked: OnBlocked
-    ) -> Loaded | TritonError:
+    ) -> Loaded:
         def on_change(pool: VersionPool) -> None:
             self._pool_changed(version, pool)
 
-        pool, config = (
-            self._pools.get(version),
-            self._records.of(self._name).versions[version].config,
-        )
+        pool = self._pools.get(version)
+        config = self._records.of(self._name).versions[version].config
         is_pool = not isinstance(pool, NoInstances) and not candidate.config.has_ensemble_scheduling
         if pool is not None and config is not None and is_pool:
             serving = Loaded(pool, config)
@@ -403,7 +396,7 @@ class ModelVersions:
 
     async def _regroup_version(
         self, candidate: Candidate, version: int, on_blocked: OnBlocked
-    ) -> Loaded | TritonError:
+    ) -> Loaded:
         config = self._records.of(self._name).versions[version].config or candidate.config
         serving = Loaded(self._pools[version], config)
         return await self._loader.regroup(candidate, version, serving, on_blocked)

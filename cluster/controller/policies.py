@@ -111,7 +111,6 @@ def _polls(boot: Boot, look: Callable[[NamesSource, ModelLifecycle], Awaitable[N
     async def poll() -> float:
         if boot.recovered.is_set():
             await look(boot.source, boot.lifecycle)
-        await boot.recovered.wait()
         period_s = float(boot.options.repository_poll_secs)
         return next_poll_s(period_s, random.SystemRandom().random())
 

@@ -94,3 +94,35 @@ async def test_in_a_pass_the_policies_share_one_look_at_the_cluster(folder: Path
     before = host.looks
     await asyncio.sleep(0.2)
     assert host.looks == before + 1
+
+
+@in_virtual_time_with_folder
+async def test_residency_is_looked_at_from_the_beginning_and_when_an_instance_waits(
+    folder: Path,
+) -> None:
+    host = FakeHost()
+    controller = await controller_of(folder, host, model_control_mode="ondemand")
+    await asyncio.sleep(0.1)
+    residency = controller._reconciler._turns["residency"]
+    assert residency.ended_s >= 0.0
+    await asyncio.sleep(1.0)
+    before_s = residency.ended_s
+    host.placer.on_waits()
+    await asyncio.sleep(0.1)
+    assert residency.ended_s > before_s
+
+
+@in_virtual_time_with_folder
+async def test_nothing_is_polled_before_live_instances_are_adopted(folder: Path) -> None:
+    write_model(folder, "a")
+    host = FakeHost().restarted()
+    host.fail_always["find_live_instances"] = RuntimeError("no head")
+    options = {"model_control_mode": "poll", "repository_poll_secs": 1}
+    controller = await controller_of(folder, host, **options)
+    await asyncio.sleep(10.0)
+    assert not controller._lifecycle.records
+    host.fail_always.clear()
+    await asyncio.sleep(20.0)
+    write_model(folder, "b")
+    await asyncio.sleep(5.0)
+    assert all(controller._lifecycle.records[name].ready_versions for name in "ab")

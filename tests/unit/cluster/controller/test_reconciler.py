@@ -105,6 +105,9 @@ async def test_a_policy_that_has_recovered_looks_as_often_as_before() -> None:
     scene.looks.clear()
     await scene.run(8.0)
     assert scene.times("bad") == [14.0, 16.0, 18.0, 20.0]
+    scene.fails = {"bad": RuntimeError("no head")}
+    await scene.run(6.0)
+    assert scene.times("bad")[4:] == [22.0, 26.0]
 
 
 @in_virtual_time
@@ -174,6 +177,27 @@ async def test_a_policy_can_be_had_look_at_once_but_not_without_a_pause() -> Non
     await running
     assert scene.times("asked") == [3.0, 3.2 + LEAST_S]
     assert scene.times("other") == []
+
+
+@in_virtual_time
+async def test_what_is_asked_for_during_a_long_look_is_done_after_it_once() -> None:
+    scene = Scene(asked=60.0)
+    scene.takes_s = {"asked": 5.0}
+    running = asyncio.create_task(scene.run(20.0))
+    await asyncio.sleep(3.0)
+    scene.reconciler.look_soon("asked")
+    await asyncio.sleep(1.0)
+    scene.reconciler.look_soon("asked")
+    scene.reconciler.look_soon("a policy that this server does not have")
+    await running
+    assert scene.times("asked") == [3.0, 8.0 + LEAST_S]
+
+
+@in_virtual_time
+async def test_what_is_due_a_moment_later_looks_in_the_same_pass() -> None:
+    scene = Scene(one=1.05, other=1.0)
+    await scene.run(1.5)
+    assert scene.looks == [("one", 1.0), ("other", 1.0)]
 
 
 @in_virtual_time

@@ -20,7 +20,7 @@ from cluster.controller.reconciler import Look, Policy, Reconciler
 from cluster.controller.unread import UnreadModels
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.models.lifecycle import ModelLifecycle
-from cluster.options.nodes import ingress_label_selector
+from cluster.options.settings_at_start import ingress_label_selector
 from cluster.residency.device_room import DeviceRoom
 from cluster.residency.keeper import ResidencyKeeper
 from cluster.residency.policy import ResidencyLimits

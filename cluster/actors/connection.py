@@ -42,8 +42,10 @@ def connected(address: str) -> Iterator[None]:
     except (ConnectionError, ValueError, RuntimeError) as error:
         if _wants_token(address):
             raise _refused(address) from error
+        # Ray's own text goes on with what to do about variables.
+        why = str(error).partition(". ")[0].rstrip(".")
         raise UnavailableError(
-            f"no Ray cluster at '{address}': {error}; start a server, or name its cluster with"
+            f"no Ray cluster at '{address}': {why}. Start a server, or name its cluster with"
             " --ray-address"
         ) from error
     try:

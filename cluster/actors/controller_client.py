@@ -89,6 +89,15 @@ class ControllerClient:
         answer: list[dict[str, Any]] = await self._call("explain", model_name)
         return answer
 
+    async def instances(self) -> list[dict[str, Any]]:
+        """Return a row for each instance; see `RepositoryControl.instances`.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        rows: list[dict[str, Any]] = await self._call("instances")
+        return rows
+
     async def lane_secret(self) -> bytes:
         """See `ControllerLink`. Never to be logged."""
         answer: bytes = await self._call("lane_secret")

@@ -21,7 +21,7 @@ from cluster.actors.serve_controller import restart_serve_controller
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import ROUTERS_TIMEOUT_S, Boot, read_state
 from cluster.controller.device_rules import device_rules
-from cluster.controller.explaining import explain
+from cluster.controller.explaining import explain, instances
 from cluster.controller.gcs_watch import GcsWatch
 from cluster.controller.host import ControllerHost, ray_host
 from cluster.controller.model_calls import ModelCalls
@@ -222,6 +222,10 @@ class ModelController:
             NotFoundError: There is no such model.
         """
         return await explain(name, self._host.nodes, self._host.actors.placer, self._lifecycle)
+
+    async def instances(self) -> list[dict[str, Any]]:
+        """Return a row for each instance; see `RepositoryControl.instances`."""
+        return await instances(self._host.nodes, self._host.actors.placer, self._lifecycle)
 
     async def report_download(
         self, key: str, version: int, node_id: str, there_bytes: int, all_bytes: int

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Answers why the instances of a model are where they are, or what they wait for."""
+"""Answers which instances there are, and why they are where they are, or what they wait for."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,13 @@ from backends.api.model_identifier import name_of, shown
 from cluster.controller.host import Nodes
 from cluster.instances.placer import Placer
 from cluster.models.lifecycle import ModelLifecycle
-from cluster.placement.explanation import InstanceStatus, Situation, explain_instance
+from cluster.placement.demand import ClusterResources
+from cluster.placement.explanation import (
+    InstanceStatus,
+    Situation,
+    explain_instance,
+    node_name,
+)
 from cluster.placement.preemption import Devices, Occupant, priority_of
 
 Row = dict[str, Any]
@@ -58,6 +64,33 @@ async def explain(name: str, nodes: Nodes, placer: Placer, lifecycle: ModelLifec
                 }
             )
     return rows
+
+
+async def instances(nodes: Nodes, placer: Placer, lifecycle: ModelLifecycle) -> list[Row]:
+    """Return one row for each instance of all models, those that wait or leave included."""
+    cluster = await nodes.read_cluster()
+    return [
+        _instance(key, number, each, cluster)
+        for key, record in sorted(lifecycle.records.items())
+        for number in sorted(record.versions)
+        for each in _statuses(key, number, placer, lifecycle)
+    ]
+
+
+def _instance(key: str, version: int, status: InstanceStatus, cluster: ClusterResources) -> Row:
+    device = status.spec.device
+    return {
+        "model": name_of(key),
+        "version": str(version),
+        "name": status.spec.title,
+        "state": status.state,
+        "reason": status.reason,
+        "node": node_name(status.node_id, cluster) if status.node_id else "",
+        "node_id": status.node_id,
+        "device": status.spec.kind if device is None else f"GPU {device.index} ({device.uuid})",
+        "pid": status.pid or None,
+        "restarts": status.restarts,
+    }
 
 
 def _statuses(

@@ -111,6 +111,7 @@ class InstancePlace:
         self._placed = spec
         self._creation: asyncio.Future[Any] | None = None
         self._restarts = Restarts()
+        self._deaths = 0
         self._is_hung = False
         # Why its actor was ended that had never answered.
         self._gave_up = ""
@@ -125,8 +126,13 @@ class InstancePlace:
         """The instance as it is now."""
         if self.description is None:
             is_failing = self._restarts.count > 0
-            return InstanceStatus(self._placed, reason=self.reason, is_failing=is_failing)
-        return InstanceStatus(self.description.spec, self.description.endpoint.node_id)
+            return InstanceStatus(
+                self._placed, reason=self.reason, is_failing=is_failing, restarts=self._deaths
+            )
+        there = self.description
+        return InstanceStatus(
+            there.spec, there.endpoint.node_id, pid=there.pid, restarts=self._deaths
+        )
 
     @property
     def endpoint(self) -> InstanceEndpoint | None:
@@ -394,6 +400,7 @@ class InstancePlace:
         self._restarts.started(loop.time())
         death = await self._wait_lost(self._handle)
         self.description = None
+        self._deaths += 1
         self.reason = f"instance {self.spec.name} {death or self._no_progress}"
         _log.warning("%s", self.reason)
         # Routers hear of it first: what they still send there waits for nothing.

@@ -37,6 +37,9 @@ class InstanceStatus:
         reason: What it waits for, or why it restarts; mostly empty.
         is_leaving: Whether it finishes its last requests.
         is_failing: Whether it has died or failed to load since it was last in service.
+        pid: Of its process; 0 while it has none that is loaded.
+        restarts: How often its process has died or was replaced since its place was made, as far as
+            the controller has seen.
     """
 
     spec: InstanceSpec
@@ -44,6 +47,17 @@ class InstanceStatus:
     reason: str = ""
     is_leaving: bool = False
     is_failing: bool = False
+    pid: int = 0
+    restarts: int = 0
+
+    @property
+    def state(self) -> str:
+        """One of leaving, live, waiting and starting."""
+        if self.is_leaving:
+            return "leaving"
+        if self.node_id:
+            return "live"
+        return "waiting" if self.reason else "starting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,7 @@ def explain_instance(status: InstanceStatus, now: Situation) -> Row:
     no process.
     """
     spec, rules = status.spec, read_placement(status.spec.config)
-    row: Row = {"name": spec.name, "state": _state(status), "priority": rules.priority}
+    row: Row = {"name": spec.name, "state": status.state, "priority": rules.priority}
     row["needs"] = _rounded(demand_of(spec).as_resources())
     if spec.gang is not None:
         row["bundles"] = [_rounded(bundle) for bundle in spec.gang.bundles]
@@ -88,14 +102,6 @@ def explain_instance(status: InstanceStatus, now: Situation) -> Row:
     return row
 
 
-def _state(status: InstanceStatus) -> str:
-    if status.is_leaving:
-        return "leaving"
-    if status.node_id:
-        return "live"
-    return "waiting" if status.reason else "starting"
-
-
 def _why(
     status: InstanceStatus, node: NodeResources, rules: PlacementRules, now: Situation
 ) -> Iterator[str]:
@@ -107,6 +113,8 @@ def _why(
             f"GPU {spec.device.index} ({spec.device.uuid}) was leased to it,"
             f" {'to it alone' if spec.device.is_exclusive else 'which others may share'}"
         )
+    elif len(now.cluster.nodes) == 1:
+        yield "it is the only node of the cluster"
     elif spec.node is None:
         yield "Ray chose the node: there was no other, or none had room when it started"
     elif spec.node.node_id != status.node_id:
@@ -116,7 +124,8 @@ def _why(
     if spec.label_selector:
         shown = ", ".join(f"{key}={value}" for key, value in spec.label_selector.items())
         yield f"the node has the labels {shown}"
-    yield _spread(spec, node, rules, now)
+    if len(now.cluster.nodes) > 1:
+        yield _spread(spec, node, rules, now)
     refused = [other for other in now.cluster.nodes if refusal(other, rules)]
     for other in refused[:_SHOWN]:
         yield f"node {_name(other)} is none for it: {refusal(other, rules)}"
@@ -257,6 +266,11 @@ def _node_of(node_id: str, cluster: ClusterResources) -> NodeResources:
 
 def _shown(node: NodeResources) -> Row:
     return {"id": node.node_id, "name": _name(node)}
+
+
+def node_name(node_id: str, cluster: ClusterResources) -> str:
+    """Return how people know a node, also one that is gone."""
+    return _name(_node_of(node_id, cluster))
 
 
 def _name(node: NodeResources) -> str:

@@ -28,6 +28,13 @@ class RepositoryControl(Protocol):
     async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
         """Unload all versions of a model and wait until that is done."""
 
+    async def instances(self) -> list[dict[str, Any]]:
+        """Return a row for each instance of the models, JSON.
+
+        Model, version, name, state (live, leaving, starting or waiting), reason, node, node_id,
+        device, pid (None while it has no loaded process) and restarts.
+        """
+
 
 class RolloutAction(StrEnum):
     """What may be asked about a model's rollout; the words of paths and of the command."""

@@ -290,6 +290,12 @@ class CallerRepository:
             if checks.may(Role.CONTROL, row["name"]) or checks.may(Role.METADATA, row["name"])
         ]
 
+    async def instances(self) -> list[dict[str, Any]]:
+        """Return the instances of the models that the caller may ask about."""
+        self._checks.require(Role.METADATA, _ANY_MODEL, "instances")
+        rows = await self._repository.instances()
+        return [row for row in rows if self._checks.may(Role.METADATA, row["model"])]
+
     async def load(self, model_name: str, parameters: dict[str, Any]) -> None:
         """Load or reload a model."""
         self._checks.require(Role.CONTROL, model_name, "load", is_noted=True)

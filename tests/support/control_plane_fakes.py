@@ -264,7 +264,10 @@ class FakePool:
 
     @property
     def places(self) -> tuple[InstanceStatus, ...]:
-        live = [InstanceStatus(s, self.nodes.get(name, "n")) for name, s in self.live.items()]
+        live = [
+            InstanceStatus(spec, self.nodes.get(name, "n"), pid=1)
+            for name, spec in self.live.items()
+        ]
         going = [InstanceStatus(s, "n", is_leaving=True) for s in self.going.values()]
         return (*live, *going)
 

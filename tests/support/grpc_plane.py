@@ -77,6 +77,9 @@ class FakeRepository:
             {"name": "broken"},
         ]
 
+    async def instances(self) -> list[dict[str, Any]]:
+        return []
+
     async def load(self, model_name: str, parameters: Any) -> None:
         self.calls.append(("load", model_name, parameters))
         if model_name == "no_such":

@@ -102,6 +102,9 @@ class Repository:
         self.calls.append(("index", ready_only))
         return [{"name": "simple", "version": "1", "state": "READY"}]
 
+    async def instances(self) -> list[dict[str, Any]]:
+        return [{"model": "simple", "version": "1", "name": "simple/1#0", "state": "live"}]
+
     async def load(self, model_name: str, parameters: dict[str, ParameterValue | bytes]) -> None:
         self.calls.append(("load", model_name, parameters))
 
@@ -282,8 +285,9 @@ async def running(
     max_input_bytes: int = 1 << 26,
     budget: MemoryBudget | None = None,
     threads: Executor | None = None,
+    plane: FakePlane | None = None,
 ) -> AsyncIterator[Running]:
-    plane = FakePlane()
+    plane = plane or FakePlane()
     budget = budget or MemoryBudget(1 << 32)
     compression = Compression(budget, max_input_bytes, threads)
     ingress = HttpIngress(plane, max_input_bytes, compression=compression)

@@ -140,6 +140,7 @@ class HttpIngress:
                 b"POST",
                 self._on_unload,
             ),
+            row("metadata", "/v2/manta/instances", b"GET", self._on_instances),
             *map(route_of, RolloutRoutes(self._plane, self._body).rows()),
             *map(route_of, SettingsRoutes(self._plane).rows()),
             row("metadata", r"/v2/openapi\.json", b"GET", self._on_openapi),
@@ -327,6 +328,9 @@ class HttpIngress:
         ready_only = read_ready_only(self._body(exchange))
         rows = await self._plane.repository.index(ready_only=ready_only)
         exchange.reply_json(orjson.dumps(rows))
+
+    async def _on_instances(self, exchange: HttpExchange, match: Match) -> None:
+        exchange.reply_json(orjson.dumps(await self._plane.repository.instances()))
 
     async def _on_load(self, exchange: HttpExchange, match: Match) -> None:
         if match.repository:

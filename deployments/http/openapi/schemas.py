@@ -138,6 +138,16 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "RepositoryIndex": _list(
         _object({"name": _TEXT}, {"version": _TEXT, "state": _TEXT, "reason": _TEXT})
     ),
+    "Instances": _list(
+        _object(
+            {
+                **dict.fromkeys(("model", "version", "name", "state", "reason"), _TEXT),
+                **dict.fromkeys(("node", "node_id", "device"), _TEXT),
+                "pid": {"type": ["integer", "null"]},
+                "restarts": _COUNT,
+            }
+        )
+    ),
     "LoadRequest": _object({}, {"parameters": _object({}, {"config": _TEXT}, rest=_TEXT)}),
     "UnloadRequest": _object({}, {"parameters": _object({}, {"unload_dependents": _FLAG})}),
     "TraceSettings": _object(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from backends.api.errors import NotFoundError
-from cluster.controller.explaining import explain
+from cluster.controller.explaining import explain, instances
 from tests.support.control_plane_fakes import World, in_virtual_time, model
 from tests.support.controller_fakes import FakeHost
 from tests.support.instance_host import spec
@@ -44,6 +44,31 @@ async def test_a_first_load_that_waits_for_room_is_explained_too() -> None:
     (instance,) = row["instances"]
     assert instance["waits_for"] == "instance m/1#0@1 is waiting for resources"
     assert instance["nodes"][0]["verdict"] == "CPU: needs 64, 2 free of 2"
+    load.cancel()
+
+
+@in_virtual_time
+async def test_each_instance_of_all_models_is_listed_with_its_process() -> None:
+    host, world = await world_of("m", "other")
+    rows = await instances(host, world.lifecycle)
+    assert [row["name"] for row in rows] == ["m/1#0", "m/1#1", "other/1#0", "other/1#1"]
+    assert {(row["state"], row["pid"], row["restarts"], row["device"]) for row in rows} == {
+        ("live", 1, 0, "CPU")
+    }
+    assert all(row["node"] and row["node_id"] for row in rows)
+
+
+@in_virtual_time
+async def test_an_instance_that_waits_is_listed_with_its_reason_and_without_a_process() -> None:
+    host, world = await world_of()
+    world.candidates["m"] = model("m")
+    world.blocked.add("m/1#0")
+    load = asyncio.create_task(world.lifecycle.load_all(["m"]))
+    await asyncio.sleep(1)
+    host.placer.waits(replace(spec(), num_cpus=64), "waiting for resources")
+    (row,) = await instances(host, world.lifecycle)
+    assert (row["state"], row["pid"], row["node"]) == ("waiting", None, "")
+    assert row["reason"] == "instance m/1#0@1 is waiting for resources"
     load.cancel()
 
 

@@ -146,6 +146,8 @@ async def test_a_lost_instance_is_left_to_ray_until_ray_has_given_it_up(world: _
     assert world.pool.reason == "instance m/1#0@1 died: a signal; restarting"
     await until(lambda: world.incarnations == ["i1"])
     assert not world.pool.reason
+    (status,) = world.pool.places
+    assert (status.state, status.pid, status.restarts) == ("live", 1, 1)
 
 
 @with_world

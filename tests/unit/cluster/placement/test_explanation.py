@@ -85,6 +85,10 @@ def test_who_chose_the_place_is_said_first(of: InstanceSpec, expected: str) -> N
     assert live(of, *ZONES)[0] == expected
 
 
+def test_of_a_cluster_of_one_node_no_choice_is_told() -> None:
+    assert live(spec(), node("a")) == ["it is the only node of the cluster"]
+
+
 def test_the_rules_and_the_nodes_they_rule_out_are_said() -> None:
     of = spec(labels='{"disk": "nvme"}')
     nodes = (node("a", disk="nvme"), node("b"), replace(node("c"), is_draining=True))

@@ -62,6 +62,7 @@ REPOSITORY: dict[str, tuple[Callable[[Any, str], Any], tuple[Role, ...]]] = {
         lambda plane, name: plane.repository.index(ready_only=False),
         (Role.CONTROL, Role.METADATA),
     ),
+    "instances": (lambda plane, name: plane.repository.instances(), (Role.METADATA,)),
     "load": (lambda plane, name: plane.repository.load(name, {}), (Role.CONTROL,)),
     "unload": (
         lambda plane, name: plane.repository.unload(name, unload_dependents=False),
@@ -156,12 +157,17 @@ async def test_lists_tell_of_what_the_caller_may_ask_for() -> None:
     async def statistics(name: str = "", version: str = "") -> dict[str, Any]:
         return {"model_stats": [{"name": each} for each in ("a", "b", "c")]}
 
+    async def instances() -> list[dict[str, str]]:
+        return [{"model": name} for name in ("a", "b", "c")]
+
     whole.repository.index = index  # type: ignore[method-assign]
+    whole.repository.instances = instances  # type: ignore[method-assign]
     whole.statistics = statistics  # type: ignore[method-assign]
     granted = ((Role.METADATA, "a"), (Role.CONTROL, "b"), (Role.STATISTICS, "c"))
     plane = CallerPlane(whole, rights_of(*granted))
     rows = await plane.repository.index(ready_only=False)
     assert [row["name"] for row in rows] == ["a", "b"]
+    assert await plane.repository.instances() == [{"model": "a"}]
     assert (await plane.statistics())["model_stats"] == [{"name": "c"}]
 
 

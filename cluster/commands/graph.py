@@ -6,17 +6,18 @@ It is made of what the config endpoint says, so it also draws the ensembles of a
 """
 
 import argparse
-import json
-import sys
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from backends.config.step_conditions import PREFIX, parse_condition
-
-_TIMEOUT_S: Final = 10.0
+from cluster.commands.client.command_line import (
+    add_server,
+    connect,
+    make_parser,
+    print_json,
+    run,
+)
+from cluster.commands.client.connection import model_path
 
 Config = Mapping[str, Any]
 
@@ -128,33 +129,22 @@ def _label(text: str) -> str:
     return '"' + text.replace('"', "#quot;") + '"'
 
 
-class _NoConfigError(Exception):
-    """A config cannot be had; the message says why."""
-
-
-def _fetch(url: str, name: str) -> Config:
-    address = f"http://{url}/v2/models/{urllib.parse.quote(name, safe='')}/config"
-    try:
-        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as answer:
-            config: Config = json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise _NoConfigError(error.read().decode(errors="replace")) from None
-    except (OSError, ValueError) as error:
-        raise _NoConfigError(f"no answer from {url}: {error}") from None
-    return config
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run ``manta graph`` and return its exit code."""
-    parser = argparse.ArgumentParser(prog="manta graph", description="Print a model's step graph.")
+    parser = make_parser("graph", "Print the step graph of an ensemble, or of any model.")
     parser.add_argument("model")
-    parser.add_argument("--url", default="localhost:8000", help="HTTP address of the server")
     parser.add_argument("--format", choices=("mermaid", "json"), default="mermaid")
-    given = parser.parse_args(arguments)
-    try:
-        graph = graph_of(given.model, lambda name: _fetch(given.url, name))
-    except _NoConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(json.dumps(graph, indent=2) if given.format == "json" else mermaid(graph))
-    return 0
+    parser.add_argument(
+        "--json", dest="format", action="store_const", const="json", help="the same as json"
+    )
+    add_server(parser)
+    return run(parser, arguments, _print)
+
+
+def _print(given: argparse.Namespace) -> None:
+    server = connect(given)
+    graph = graph_of(given.model, lambda name: server.get(f"{model_path(name)}/config"))
+    if given.format == "json":
+        print_json(graph)
+    else:
+        print(mermaid(graph))

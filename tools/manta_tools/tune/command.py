@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from backends.api.errors import InvalidArgumentError, TritonError
+from cluster.commands.client.command_line import Parser, add_server, connect, make_parser, run
 from manta_tools.tune import adjusting, journal
 from manta_tools.tune.observing import (
     Counters,
@@ -34,24 +35,21 @@ _SETTLE_S: Final = 10.0
 
 def main(arguments: Sequence[str]) -> int:
     """Run ``manta tune`` and return its exit code: 0, 1 for an error, 130 after Ctrl-C."""
-    given = _parser().parse_args(arguments)
-    try:
-        model = ServedModel(
-            given.model, given.url, given.metrics_url, dict(_header(each) for each in given.header)
-        )
-        if given.revert is not None:
-            model.load(journal.config_before(given.revert, given.model))
-            print(f"model '{given.model}' is served as it was before {given.revert} began")
-            return 0
-        with ExitStack() as opened:
-            file = opened.enter_context(given.journal.open("w")) if given.journal else None
-            return _Session(model, given, file).run()
-    except TritonError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return run(_parser(), arguments, _tune)
+
+
+def _tune(given: argparse.Namespace) -> int:
+    server = connect(given)
+    # Of the same caller.
+    metrics = connect(argparse.Namespace(**{**vars(given), "url": given.metrics_url}))
+    model = ServedModel(given.model, server, metrics)
+    if given.revert is not None:
+        model.load(journal.config_before(given.revert, given.model))
+        print(f"model '{given.model}' is served as it was before {given.revert} began")
+        return 0
+    with ExitStack() as opened:
+        file = opened.enter_context(given.journal.open("w")) if given.journal else None
+        return _Session(model, given, file).run()
 
 
 class _Session:
@@ -154,8 +152,8 @@ class _Session:
             print(f"{_now()} model '{self._model.name}' is served as it was before")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="manta tune", description=__doc__)
+def _parser() -> Parser:
+    parser = make_parser("tune", "Adjust how a served model is batched.")
     parser.add_argument("model", help="the served model")
     parser.add_argument("--slo", help="mean:MS or pN:MS, for example p99:50")
     parser.add_argument("--delay-us", help="the queue delay may be adjusted, LEAST:MOST")
@@ -166,9 +164,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--journal", type=Path, help="file for what is seen and done")
     parser.add_argument("--restore", action="store_true", help="at the end go back")
     parser.add_argument("--revert", type=Path, metavar="JOURNAL", help="only go back")
-    parser.add_argument("--url", default="localhost:8000", help="HTTP (%(default)s)")
     parser.add_argument("--metrics-url", default="localhost:8002/metrics", help="(%(default)s)")
-    parser.add_argument("-H", "--header", action="append", default=[], help="NAME:VALUE")
+    add_server(parser)
     return parser
 
 
@@ -188,13 +185,6 @@ def _range(text: str | None, option: str) -> tuple[int, int] | None:
     if not 0 <= low <= high:
         raise InvalidArgumentError(f"{option} '{text}': expected LEAST:MOST, for example 0:5000")
     return low, high
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon:
-        raise InvalidArgumentError(f"--header '{text}': expected NAME:VALUE")
-    return name.strip(), value.strip()
 
 
 def _now() -> str:

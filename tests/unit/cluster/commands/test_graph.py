@@ -1,8 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import json
 from typing import Any
 
-from cluster.commands.graph import graph_of, mermaid
+from cluster.commands.graph import graph_of, main, mermaid
+from tests.support.stub_server import stub_server
 
 
 def tensor(name: str) -> dict[str, Any]:
@@ -87,3 +89,17 @@ def test_a_model_that_is_no_ensemble_is_its_own_only_step():
 
     assert [each["model"] for each in graph["steps"]] == ["a"]
     assert graph["decoupled"]
+
+
+def test_the_configs_of_a_server_are_asked_for_by_any_url(capsys):
+    with stub_server() as stub:
+        for name, config in CONFIGS.items():
+            stub.answers["GET", f"/v2/models/{name}/config"] = (200, json.dumps(config).encode())
+        assert main(["e", "--url", stub.url]) == 0
+        assert capsys.readouterr().out.startswith("flowchart LR\n")
+        assert main(["e", "--url", stub.url.removeprefix("http://"), "--json", "-H", "A: b"]) == 0
+        assert stub.asked[-1][2]["a"] == "b"
+        assert main(["nobody", "--url", stub.url]) == 1
+    captured = capsys.readouterr()
+    assert [each["model"] for each in json.loads(captured.out)["steps"]] == ["inner", "a"]
+    assert "404" in captured.err

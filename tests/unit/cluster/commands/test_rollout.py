@@ -3,36 +3,22 @@
 """``manta rollout``."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from backends.api.errors import UnknownError
 from cluster.commands.rollout import document_of, main
+from tests.support.stub_server import Stub, stub_server
 
-Asked = list[tuple[str, str, dict[str, str], bytes | None]]
-
-
-class Server:
-    """Answers with an empty object, or with an error."""
-
-    def __init__(self) -> None:
-        self.asked: Asked = []
-        self.error: UnknownError | None = None
-
-    def __call__(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
-    ) -> str:
-        self.asked.append((method, url, dict(headers), body))
-        if self.error is not None:
-            raise self.error
-        return '{"phase": "progressing"}'
+DONE = (200, b'{"phase": "progressing"}')
+PATH = "/v2/models/m/rollout"
 
 
 @pytest.fixture
-def server() -> Server:
-    return Server()
+def server() -> Iterator[Stub]:
+    with stub_server() as stub:
+        yield stub
 
 
 @pytest.mark.parametrize(
@@ -46,56 +32,59 @@ def server() -> Server:
         ("rollback", "POST", "rollout/rollback"),
     ],
 )
-def test_each_action_is_a_request(server: Server, action: str, method: str, path: str) -> None:
-    assert main(["a b", action, "--url", "host:1"], server) == 0
-    assert server.asked[0][:2] == (method, f"http://host:1/v2/models/a%20b/{path}")
-
-
-def test_a_file_is_yaml_or_json_and_headers_go_along(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_each_action_is_a_request(
+    server: Stub, action: str, method: str, path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    server.answers[method, f"/v2/models/a%20b/{path}"] = DONE
+    assert main(["a b", action, "--url", server.url]) == 0
+    assert json.loads(capsys.readouterr().out) == {"phase": "progressing"}
+
+
+def test_a_file_is_yaml_or_json_and_headers_go_along(server: Stub, tmp_path: Path) -> None:
     file = tmp_path / "canary.yaml"
     file.write_text("kind: canary\nstable: 3\n")
-    given = ["m", "set", str(file), "--url", "https://host", "--header", "Authorization: Bearer x"]
-    assert main(given, server) == 0
-    ((method, url, headers, body),) = server.asked
-    assert (method, url) == ("PUT", "https://host/v2/models/m/rollout")
-    assert headers["Authorization"] == "Bearer x"
-    assert json.loads(body or b"") == {"kind": "canary", "stable": 3}
-    assert json.loads(capsys.readouterr().out) == {"phase": "progressing"}
+    server.answers["PUT", PATH] = DONE
+    given = ["m", "set", str(file), "--url", server.url, "--header", "Authorization: Bearer x"]
+    assert main(given) == 0
+    ((_, _, headers, body),) = server.asked
+    assert headers["authorization"] == "Bearer x"
+    assert json.loads(body) == {"kind": "canary", "stable": 3}
     assert document_of('{"kind": "ab"}', "x") == {"kind": "ab"}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "code", "said"),
     [
-        (["m", "set"], "set expects the file of a rollout"),
-        (["m", "get", "file"], "get takes no file"),
-        (["m", "get", "--header", "nonsense"], "--header expects NAME:VALUE"),
-        (["m", "set", "/does/not/exist"], "/does/not/exist"),
+        (["m", "set"], 2, "set expects the file of a rollout"),
+        (["m", "get", "file"], 2, "get takes no file"),
+        (["m", "get", "--header", "nonsense"], 2, "--header expects NAME:VALUE"),
+        (["m", "set", "/does/not/exist"], 1, "/does/not/exist"),
     ],
 )
 def test_what_is_wrong_is_said(
-    server: Server, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    server: Stub,
+    arguments: list[str],
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(arguments, server) == 1
+    assert main([*arguments, "--url", server.url]) == code
     assert said in capsys.readouterr().err
     assert server.asked == []
 
 
-def test_a_refusal_of_the_server_is_told(
-    server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server.error = UnknownError("PUT answers 400: version 9 takes no requests")
-    assert main(["m", "promote"], server) == 1
-    assert "version 9 takes no requests" in capsys.readouterr().err
+def test_a_refusal_of_the_server_is_told(server: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    server.answers["POST", f"{PATH}/promote"] = (400, b'{"error": "version 9 takes no requests"}')
+    assert main(["m", "promote", "--url", server.url]) == 1
+    assert capsys.readouterr().err == "error: version 9 takes no requests\n"
 
 
 @pytest.mark.parametrize("text", ["- a list", "{", "text"])
 def test_a_file_that_describes_nothing_is_refused(
-    server: Server, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: Stub, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "file"
     file.write_text(text)
-    assert main(["m", "set", str(file)], server) == 1
+    assert main(["m", "set", str(file), "--url", server.url]) == 1
     assert "file" in capsys.readouterr().err
+    assert server.asked == []

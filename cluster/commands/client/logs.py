@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""``manta logs``: what a server on this machine has logged."""
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from backends.api.errors import TritonError, UnsupportedError
+from cluster.commands.client.command_line import add_server, connect, make_parser, run
+from cluster.commands.client.connection import Server
+from cluster.commands.client.models import index, instances, require_model
+
+_DESCRIPTION: Final = """Print the last lines that a server on this machine has logged: of one model
+what its processes have written, else the file of --log-file, or all that its processes have
+written."""
+# Marks of Ray's in the files of its workers.
+_MARK: Final = re.compile(rb":(job_id|actor_name|task_name|repr_name):")
+_POLL_S: Final = 0.25
+_END_BYTES: Final = 1 << 20
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run ``manta logs``."""
+    parser = make_parser("logs", _DESCRIPTION)
+    parser.add_argument("model", nargs="?", help="only what its processes have written")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until Ctrl-C")
+    parser.add_argument("-n", "--lines", type=int, default=50, help="of each file (%(default)s)")
+    add_server(parser)
+    return run(parser, arguments, _logs)
+
+
+def _logs(given: argparse.Namespace) -> None:
+    server = connect(given)
+    files = _files(server, given.model, _ray_logs(os.environ))
+    if not files:
+        where = f"model '{given.model}' of " if given.model else ""
+        raise UnsupportedError(
+            f"{where}{server.address.shown} has no log on this machine; ask on the server's own, or"
+            " what runs its containers (kubectl logs)"
+        )
+    show(files, given.lines, follows=given.follow)
+
+
+def _ray_logs(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("RAY_TMPDIR") or "/tmp") / "ray/session_latest/logs"  # noqa: S108 - Ray's
+
+
+def _files(server: Server, model: str | None, folder: Path) -> dict[Path, str]:
+    """Return the files, each with what it is called."""
+    rows = instances(server) or []
+    if model is not None:
+        require_model(index(server), model)
+        rows = [row for row in rows if row["model"] == model]
+    else:
+        own = _log_file(server)
+        if own is not None:
+            return {own: str(own)}
+    named = {str(row["pid"]): row["name"] for row in rows if row["pid"]}
+    found = {}
+    for path in sorted(folder.glob("worker-*")):
+        pid = path.stem.rpartition("-")[2]
+        if path.suffix in (".out", ".err") and (model is None or pid in named):
+            found[path] = f"{named.get(pid, 'process')} (pid {pid}, {path.suffix[1:]})"
+    # None of its processes has one: this is another server's machine, or Ray.
+    is_own = any(path.stem.rpartition("-")[2] in named for path in found)
+    return found if is_own else {}
+
+
+def _log_file(server: Server) -> Path | None:
+    try:
+        path = server.get("/v2/logging").get("log_file", "")
+    except TritonError:
+        return None
+    return Path(path) if path and Path(path).is_file() else None
+
+
+def show(files: Mapping[Path, str], lines: int, *, follows: bool) -> None:
+    """Print the ends of files, and what is added to them until somebody ends it.
+
+    Args:
+        files: They, and what each is called; said where there are several.
+        lines: So many of each.
+        follows: Whether to go on.
+    """
+    with ExitStack() as stack:
+        opened = [(stack.enter_context(path.open("rb")), name) for path, name in files.items()]
+        last, is_one = "", len(opened) == 1
+        for file, title in opened:
+            last = _print(tail(file, lines), title, last, is_one=is_one)
+        while follows:
+            time.sleep(_POLL_S)
+            for file, title in opened:
+                last = _print(list(_new(file)), title, last, is_one=is_one)
+
+
+def tail(file: BinaryIO, count: int) -> list[bytes]:
+    """Return the last lines of a file that is open at its start, and leave it at its end."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - _END_BYTES, 0))
+    lines = list(_new(file))
+    return lines[len(lines) - min(count, len(lines)) :]
+
+
+def _new(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline():
+        if not line.endswith(b"\n"):
+            # Not written to its end yet.
+            file.seek(-len(line), os.SEEK_CUR)
+            return
+        if not _MARK.search(line):
+            yield line
+
+
+def _print(lines: Sequence[bytes], title: str, last: str, *, is_one: bool) -> str:
+    """Print lines under the name of their file; return whose the last were."""
+    if not lines:
+        return last
+    if title != last and not is_one:
+        print(f"==> {title} <==")
+    for line in lines:
+        print(line.decode(errors="replace"), end="")
+    sys.stdout.flush()
+    return title

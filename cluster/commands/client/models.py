@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a server tells of its models and their instances."""
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from backends.api.errors import NotFoundError, PermissionDeniedError
+from cluster.commands.client.connection import Server
+
+INSTANCES: Final = "/v2/manta/instances"
+READY: Final = "READY"
+LIVE: Final = "live"
+
+Row = dict[str, Any]
+
+
+def index(server: Server) -> list[Row]:
+    """Return the repository index, by name and version."""
+    rows: list[Row] = server.post("/v2/repository/index", {}).json()
+    return sorted(rows, key=lambda row: (row["name"], int(row.get("version") or 0)))
+
+
+def instances(server: Server) -> list[Row] | None:
+    """Return the instances; None where the server does not tell of them, as Triton."""
+    try:
+        rows: list[Row] = server.get(INSTANCES)
+    except (NotFoundError, PermissionDeniedError):
+        return None
+    return rows
+
+
+def require_model(rows: Sequence[Row], name: str) -> list[Row]:
+    """Return a model's rows of the index.
+
+    Raises:
+        NotFoundError: It has none; names the nearest model.
+    """
+    found = [row for row in rows if row["name"] == name]
+    if not found:
+        near = difflib.get_close_matches(name, [row["name"] for row in rows], n=1)
+        hint = f"Did you mean '{near[0]}'?" if near else "'manta ls' lists all."
+        raise NotFoundError(f"the server has no model '{name}'. {hint}")
+    return found
+
+
+def counted(rows: Sequence[Row] | None, name: str, version: str) -> str:
+    """Return how many instances of a version are live, of how many where some are not."""
+    if rows is None:
+        return ""
+    states = Counter(
+        row["state"] == LIVE
+        for row in rows
+        if (row["model"], str(row["version"])) == (name, version)
+    )
+    return f"{states[True]}/{states.total()}" if states[False] else str(states[True])

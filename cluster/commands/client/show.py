@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""``manta show``: one model: versions, inputs, outputs, and a line that calls it."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from backends.api.errors import NotFoundError, UnavailableError
+from cluster.commands.client.address import parse_address
+from cluster.commands.client.calls import Call, as_curl
+from cluster.commands.client.command_line import (
+    add_json,
+    add_server,
+    connect,
+    make_parser,
+    print_json,
+    run,
+    target_of,
+)
+from cluster.commands.client.connection import Server, model_path
+from cluster.commands.client.contexts import Target
+from cluster.commands.client.models import counted, index, instances, require_model
+from cluster.commands.client.tensors import example
+
+# A request of a sequence that is one request long.
+_SEQUENCE = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
+
+Row = dict[str, Any]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run ``manta show``."""
+    parser = make_parser("show", "Show a model: versions, inputs, outputs, and a call for curl.")
+    parser.add_argument("model")
+    add_json(parser)
+    add_server(parser)
+    return run(parser, arguments, _show)
+
+
+def _show(given: argparse.Namespace) -> None:
+    server = connect(given)
+    rows, there = require_model(index(server), given.model), instances(server)
+    about, config = _described(server, given.model)
+    versions = [
+        {
+            "version": row.get("version", ""),
+            "state": row.get("state", "not loaded"),
+            "instances": counted(there, given.model, row.get("version", "")),
+            "reason": row.get("reason", ""),
+        }
+        for row in rows
+    ]
+    document: Row = {"name": given.model, "versions": versions}
+    if about:
+        document |= {
+            "platform": about["platform"],
+            "max_batch_size": config.get("max_batch_size", 0),
+            "scheduling": _scheduling(config),
+            "inputs": [
+                {**each, "optional": _is_optional(each, config)} for each in about["inputs"]
+            ],
+            "outputs": about["outputs"],
+            "curl": _curl(about, config, target_of(given)),
+        }
+    if given.json:
+        print_json(document)
+    else:
+        print("\n".join(_lines(document)))
+
+
+def _described(server: Server, name: str) -> tuple[Row, Row]:
+    """Return metadata and config; empty while no version is served."""
+    path = model_path(name)
+    try:
+        return server.get(path), server.get(f"{path}/config")
+    except (NotFoundError, UnavailableError) as error:
+        if isinstance(error, UnavailableError) and "model" not in error.message:
+            raise
+        return {}, {}
+
+
+def _lines(document: Row) -> Iterator[str]:
+    yield f"model      {document['name']}"
+    for row in document["versions"]:
+        many = "" if row["instances"] == "1" else "s"
+        running = f", {row['instances']} instance{many}" if row["instances"] else ""
+        yield f"version    {row['version'] or '-'}  {row['state']}{running}"
+        for line in row["reason"].splitlines():
+            yield f"           {line}"
+    if "inputs" not in document:
+        return
+    yield f"platform   {document['platform']}, {document['scheduling']}"
+    for kind in ("inputs", "outputs"):
+        for row in document[kind]:
+            shape = ",".join(map(str, row["shape"]))
+            note = "  (optional)" if row.get("optional") else ""
+            yield f"{kind[:-1]:<11}{row['name']}  {row['datatype']}[{shape}]{note}"
+    yield ""
+    yield document["curl"]
+
+
+def _scheduling(config: Mapping[str, Any]) -> str:
+    kinds = {
+        "dynamic_batching": "dynamic batching",
+        "sequence_batching": "sequences",
+        "ensemble_scheduling": "ensemble",
+    }
+    found = [text for key, text in kinds.items() if key in config]
+    found += ["decoupled"] if _is_decoupled(config) else []
+    most = config.get("max_batch_size", 0)
+    return ", ".join([*found, f"batches up to {most}" if most else "no batch dimension"])
+
+
+def _curl(about: Row, config: Row, target: Target) -> str:
+    needed = [each for each in about["inputs"] if not _is_optional(each, config)]
+    call = Call(
+        about["name"],
+        tensors=[example(each) for each in needed],
+        parameters=_SEQUENCE if "sequence_batching" in config else {},
+    )
+    address = parse_address(target.url)
+    return as_curl(call, address, target, is_stream=_is_decoupled(config))
+
+
+def _is_optional(tensor: Row, config: Row) -> bool:
+    rows = (each for each in config.get("input", ()) if each["name"] == tensor["name"])
+    return bool(next(rows, {}).get("optional", False))
+
+
+def _is_decoupled(config: Mapping[str, Any]) -> bool:
+    return bool(config.get("model_transaction_policy", {}).get("decoupled", False))

@@ -1,0 +1,222 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""``manta top`` and ``manta events``: what a server does, as seen by asking again and again."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from cluster.commands.client.command_line import (
+    Parser,
+    add_json,
+    add_server,
+    connect,
+    make_parser,
+    print_json,
+    print_table,
+    run,
+)
+from cluster.commands.client.connection import Server
+from cluster.commands.client.models import counted, index, instances
+
+_CLEAR: Final = "\x1b[H\x1b[2J"
+_NS_PER_MS: Final = 1e6
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a version has done in a period.
+
+    Attributes:
+        model: Model.
+        version: Version.
+        per_second: Requests that succeeded, a second.
+        failed_per_second: Requests that failed, a second.
+        latency_ms: Mean of a request; None where there was none.
+        queue_ms: Mean of its wait; likewise.
+        batch: Mean size of an execution; likewise.
+    """
+
+    model: str
+    version: str
+    per_second: float
+    failed_per_second: float
+    latency_ms: float | None
+    queue_ms: float | None
+    batch: float | None
+
+
+def loads(before: Iterable[Row], after: Iterable[Row], period_s: float) -> Iterator[Load]:
+    """Yield what versions have done between two answers of the statistics API, busiest first."""
+    known = {(row["name"], row["version"]): row for row in before}
+    found = []
+    for row in after:
+        past = known.get((row["name"], row["version"]))
+        # Counters of a version that was loaded anew begin again.
+        if past is None or past["execution_count"] > row["execution_count"]:
+            past = {}
+        success = _grown(row, past, "success")
+        queue, failed = _grown(row, past, "queue"), _grown(row, past, "fail")
+        executions = row["execution_count"] - past.get("execution_count", 0)
+        inferences = row["inference_count"] - past.get("inference_count", 0)
+        count = success["count"]
+        found.append(
+            Load(
+                row["name"],
+                row["version"],
+                count / period_s,
+                failed["count"] / period_s,
+                success["ns"] / count / _NS_PER_MS if count else None,
+                queue["ns"] / count / _NS_PER_MS if count else None,
+                inferences / executions if executions else None,
+            )
+        )
+    yield from sorted(found, key=lambda each: (-each.per_second, each.model, each.version))
+
+
+def _grown(row: Row, past: Row, kind: str) -> Mapping[str, int]:
+    now, then = row["inference_stats"].get(kind, {}), past.get("inference_stats", {}).get(kind, {})
+    return {key: now.get(key, 0) - then.get(key, 0) for key in ("count", "ns")}
+
+
+def top(arguments: Sequence[str]) -> int:
+    """Run ``manta top``."""
+    parser = make_parser("top", "Show requests, latencies and batches of models, until Ctrl-C.")
+    _add_interval(parser, 2.0)
+    parser.add_argument(
+        "-n", "--count", type=int, default=0, help="how many times; 0: until Ctrl-C"
+    )
+    add_json(parser)
+    add_server(parser)
+    return run(parser, arguments, _top)
+
+
+def _top(given: argparse.Namespace) -> None:
+    server = connect(given)
+    before, then_s = _statistics(server), time.monotonic()
+    for _ in range(given.count) if given.count else iter(int, 1):
+        time.sleep(given.interval)
+        after, now_s = _statistics(server), time.monotonic()
+        shown = list(loads(before, after, now_s - then_s))
+        before, then_s = after, now_s
+        if given.json:
+            names = Load.__dataclass_fields__
+            print_json([{name: getattr(each, name) for name in names} for each in shown])
+            continue
+        there = instances(server)
+        if sys.stdout.isatty():
+            print(_CLEAR, end="")
+        print_table(
+            ("MODEL", "VERSION", "INSTANCES", "REQ/S", "FAILED/S", "LATENCY", "QUEUE", "BATCH"),
+            [
+                (
+                    each.model,
+                    each.version,
+                    counted(there, each.model, each.version),
+                    f"{each.per_second:.1f}",
+                    f"{each.failed_per_second:.1f}",
+                    _shown(each.latency_ms, " ms"),
+                    _shown(each.queue_ms, " ms"),
+                    _shown(each.batch),
+                )
+                for each in shown
+            ],
+        )
+        sys.stdout.flush()
+
+
+def _statistics(server: Server) -> list[Row]:
+    rows: list[Row] = server.get("/v2/models/stats")["model_stats"]
+    return rows
+
+
+def _shown(value: float | None, unit: str = "") -> str:
+    return "" if value is None else f"{value:.2f}{unit}"
+
+
+def events(arguments: Sequence[str]) -> int:
+    """Run ``manta events``."""
+    parser = make_parser(
+        "events",
+        "Print what becomes of models and instances from now on, a line each, until Ctrl-C."
+        " Servers keep no history, and what lasts less than an interval is not seen.",
+    )
+    _add_interval(parser, 1.0)
+    add_json(parser)
+    add_server(parser)
+    return run(parser, arguments, _events)
+
+
+def _events(given: argparse.Namespace) -> None:
+    server = connect(given)
+    before = _seen(server)
+    while True:
+        time.sleep(given.interval)
+        after = _seen(server)
+        for what, happened in changes(before, after):
+            now = datetime.now().astimezone()
+            if given.json:
+                # A line each, as programs read what has no end.
+                print(json.dumps({"time": now.isoformat(), "what": what, "happened": happened}))
+            else:
+                print(f"{now:%H:%M:%S}  {what}  {happened}")
+        sys.stdout.flush()
+        before = after
+
+
+def _seen(server: Server) -> dict[str, Row]:
+    """Return what there is, by what it is called."""
+    found = {
+        f"model {row['name']} {row.get('version', '')}".rstrip(): {
+            "state": row.get("state", "not loaded"),
+            "reason": row.get("reason", ""),
+        }
+        for row in index(server)
+    }
+    for row in instances(server) or ():
+        keys = ("state", "reason", "pid", "node", "restarts")
+        found[f"instance {row['name']}"] = {key: row[key] for key in keys}
+    return found
+
+
+def changes(before: Mapping[str, Row], after: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
+    """Yield what has changed between two looks: what it is, and what has happened to it."""
+    for what in sorted(before.keys() | after.keys()):
+        then, now = before.get(what), after.get(what)
+        if then == now:
+            continue
+        if now is None:
+            yield what, "is gone"
+            continue
+        parts = [now["state"] if then is None else f"{then['state']} -> {now['state']}"]
+        if then is not None and then["state"] == now["state"]:
+            parts = []
+        for key in ("pid", "node", "restarts"):
+            if now.get(key) and (then is None or then.get(key) != now[key]):
+                parts.append(f"{key} {now[key]}")
+        reason = " ".join(now["reason"].split())
+        if reason and (then is None or then["reason"] != now["reason"]):
+            parts.append(reason)
+        if parts:
+            yield what, ", ".join(parts)
+
+
+def _add_interval(parser: Parser, default_s: float) -> None:
+    seconds: Callable[[str], float] = _positive
+    parser.add_argument(
+        "--interval", type=seconds, default=default_s, metavar="SECONDS", help="(%(default)s)"
+    )
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise ValueError(text)
+    return value

@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""``manta logs``, of a server on this machine."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from cluster.commands.client import logs
+from cluster.commands.client.logs import main, show, tail
+from tests.support.asked_server import asked
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    found = tmp_path / "ray/session_latest/logs"
+    found.mkdir(parents=True)
+    return found
+
+
+async def test_the_logs_of_a_model_are_those_of_its_processes(folder: Path, capsys: Output) -> None:
+    (folder / "worker-a-01-7.err").write_text(":job_id:01\n:actor_name:x\none\ntwo\n")
+    (folder / "worker-b-01-8.out").write_text("three\n")
+    (folder / "worker-c-01-99.out").write_text("of another\n")
+    async with asked() as server:
+        assert await server.run(main, "simple", "-n", "1") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "==> simple/1#0 (pid 7, err) <==",
+        "two",
+        "==> simple/2#0 (pid 8, out) <==",
+        "three",
+    ]
+
+
+async def test_without_a_model_it_is_the_file_of_the_server(
+    folder: Path, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "server.log"
+    file.write_text("line\n")
+    monkeypatch.setattr(logs, "_log_file", lambda _: file)
+    async with asked() as server:
+        assert await server.run(main) == 0
+    assert capsys.readouterr().out == "line\n"
+
+
+async def test_logs_of_another_server_are_not_shown(folder: Path, capsys: Output) -> None:
+    (folder / "worker-c-01-99.out").write_text("of another\n")
+    async with asked() as server:
+        assert await server.run(main) == 1
+        assert await server.run(main, "simple") == 1
+        assert await server.run(main, "smple") == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("has no log on this machine") == 2
+    assert "Did you mean 'simple'?" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "expected"),
+    [
+        (b"a\nb\nc\n", 2, [b"b\n", b"c\n"]),
+        (b"a\n", 5, [b"a\n"]),
+        (b"a\nunfinished", 5, [b"a\n"]),
+        (b"a\n", 0, []),
+    ],
+)
+def test_the_end_of_a_file_is_its_last_whole_lines(
+    text: bytes, count: int, expected: list[bytes]
+) -> None:
+    assert tail(io.BytesIO(text), count) == expected
+
+
+def test_what_is_added_is_printed_until_the_end(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_text("1\n")
+    second.write_text("2\n")
+    added = [(first, "3\n4"), (first, "4\n"), (second, "5\n")]
+
+    def sleep(seconds: float) -> None:
+        if not added:
+            raise KeyboardInterrupt
+        path, text = added.pop(0)
+        with path.open("a") as file:
+            file.write(text)
+
+    monkeypatch.setattr(logs.time, "sleep", sleep)
+    with pytest.raises(KeyboardInterrupt):
+        show({first: "A", second: "B"}, 5, follows=True)
+    assert capsys.readouterr().out.split("\n") == [
+        "==> A <==", "1", "==> B <==", "2", "==> A <==", "3", "44", "==> B <==", "5", "",
+    ]  # fmt: skip

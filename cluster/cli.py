@@ -14,44 +14,10 @@ from cluster import __version__
 # Kubernetes manifests for Triton, KServe's among them, have its command as the first argument.
 _SERVE_COMMANDS = ("serve", "tritonserver")
 
+_HELP = ("", "help", "-h", "--help")
+
 # As argparse ends on a wrong command line.
 _USAGE_EXIT_CODE = 2
-
-# By command: the module whose ``main`` takes its arguments. `explain` and `upgrade` need Ray. Other
-# distributions have more, `cluster.commands.entry_points`.
-_COMMANDS = {
-    "check": "cluster.commands.check.command",
-    "doctor": "cluster.commands.doctor.command",
-    "explain": "cluster.commands.explain",
-    "graph": "cluster.commands.graph",
-    "model": "cluster.commands.publish.command",
-    "node-resources": "cluster.commands.node_resources",
-    "replay": "cluster.commands.replay.command",
-    "rollout": "cluster.commands.rollout",
-    "policy": "cluster.commands.policy.command",
-    "upgrade": "cluster.server.upgrade_command",
-}
-
-_USAGE = """Usage: manta serve --model-repository PATH [options]
-       manta serve --help
-       manta analyze MODEL [options] [--help]
-       manta analyze profile|report [-f FILE] [options]
-       manta analyze plan MODEL --rate N [options]
-       manta check REPOSITORY... [--json] [--strict]
-       manta model add|ls|show|diff|pull|rm|sign|keygen ... [--help]
-       manta graph MODEL [--url HOST:PORT] [--format mermaid|json]
-       manta doctor [--running] [--json] [options of serve]
-       manta explain MODEL [--ray-address ADDRESS] [--json]
-       manta node-resources [--json]
-       manta perf -m MODEL [options] [--help]
-       manta genai-perf profile -m MODEL [options] [--help]
-       manta replay CAPTURES... [--model-version N] [--help]
-       manta rollout MODEL get|set FILE|promote|pause|resume|rollback|end [--url HOST:PORT]
-       manta policy check|test|new-key|hash ... [--help]
-       manta tune MODEL --slo p99:MS --delay-us LEAST:MOST [--apply --journal FILE] [--help]
-       manta upgrade [--ray-address ADDRESS] [--status [--json]]
-       manta version
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _forget_output()
         return 0
+    except KeyboardInterrupt:
+        return _SIGNAL_EXIT_CODE + signal.SIGINT
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -71,31 +39,49 @@ def _run(argv: Sequence[str] | None) -> int:
         return _serve(arguments)
     if command in _SERVE_COMMANDS:
         return _serve(arguments[1:])
-    if command in _COMMANDS:
-        own = getattr(import_module(_COMMANDS[command]), "main")  # noqa: B009 - of any module
-        code: int = own(arguments[1:])
-        return code
+    if command in _HELP:
+        return _help(arguments[1:])
     if command in ("version", "--version"):
         form = "compiled" if is_compiled() else "plain"
         _say(f"{__version__} ({form})")
         return 0
-    return _run_installed(command, arguments[1:])
+    return _run_other(command, arguments[1:])
+
+
+def _run_other(command: str, arguments: list[str]) -> int:
+    # Of these the server needs none.
+    from cluster.commands import table  # noqa: PLC0415
+
+    row = table.BY_NAME.get(command)
+    if row is None or not row.where:
+        return _run_installed(command, arguments)
+    module, _, function = row.where.partition(":")
+    code: int = getattr(import_module(module), function)(arguments)
+    return code
 
 
 def _run_installed(command: str, arguments: list[str]) -> int:
-    # Reads what all installed distributions declare: not for the server.
-    from cluster.commands import entry_points  # noqa: PLC0415
+    # Reads what all installed distributions declare.
+    from cluster.commands import entry_points, table  # noqa: PLC0415
 
-    is_help = command in ("", "--help", "help")
     try:
-        other = None if is_help else entry_points.load(command)
+        other = entry_points.load(command)
     except entry_points.CommandError as error:
         _say(f"error: {error}", sys.stderr)
         return _USAGE_EXIT_CODE
     if other is not None:
         return other(arguments)
-    _say(entry_points.usage(_USAGE))
-    return 0 if is_help else 1
+    _say(f"error: {table.unknown(command, entry_points.installed())}", sys.stderr)
+    return _USAGE_EXIT_CODE
+
+
+def _help(arguments: list[str]) -> int:
+    if arguments and not arguments[0].startswith("-"):
+        return _run([arguments[0], "--help"])
+    from cluster.commands import entry_points, table  # noqa: PLC0415 - not for the server
+
+    _say(table.help_text(entry_points.installed()))
+    return 0
 
 
 def _say(text: object, stream: TextIO | None = None) -> None:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
+from cluster.commands.table import OF_TOOLS, TOOLS
+
 Command = Callable[[Sequence[str]], int]
 
 _GROUP: Final = "manta.commands"
-_TOOLS: Final = "manta-tools"
-# Manta's commands that are not in manta-serve.
-OF_TOOLS: Final = frozenset({"analyze", "genai-perf", "perf", "tune"})
 
 
 class CommandError(Exception):
@@ -37,25 +36,11 @@ def load(name: str) -> Command | None:
     if not found:
         if name in OF_TOOLS:
             raise CommandError(
-                f"'manta {name}' is a command of {_TOOLS}, which is not installed; "
-                f"pip install {_TOOLS}"
+                f"'manta {name}' is a command of {TOOLS}, which is not installed; "
+                f"pip install {TOOLS}"
             )
         return None
     return _imported(found[0])
-
-
-def usage(text: str) -> str:
-    """Add to the lines of a usage text whose commands are missing what to install for them."""
-    missing = OF_TOOLS - installed()
-    return "\n".join(
-        f"{line}  (pip install {_TOOLS})" if _command(line) in missing else line
-        for line in text.split("\n")
-    )
-
-
-def _command(line: str) -> str:
-    _, _, rest = line.partition("manta ")
-    return rest.partition(" ")[0]
 
 
 def _imported(found: EntryPoint) -> Command:

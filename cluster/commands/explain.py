@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from backends.api.errors import TritonError
-from cluster.actors.connection import connected
-from cluster.actors.controller_client import connect_controller
 
 _DESCRIPTION: Final = """Say why each instance of a model is where it is, or what it waits for and
 what would unblock it. Asks the controller of the server that runs on a Ray cluster."""
@@ -55,13 +53,16 @@ def _instance(row: Row) -> Iterator[str]:
         yield f"    to unblock: {step}"
 
 
-async def _explained(model: str) -> Sequence[Row]:
-    return await connect_controller().explain(model)
-
-
 def _ask(address: str, model: str) -> Sequence[Row]:
+    # They import Ray, which takes seconds; help should not.
+    from cluster.actors.connection import connected  # noqa: PLC0415
+    from cluster.actors.controller_client import connect_controller  # noqa: PLC0415
+
+    async def explained() -> Sequence[Row]:
+        return await connect_controller().explain(model)
+
     with connected(address):
-        return asyncio.run(_explained(model))
+        return asyncio.run(explained())
 
 
 def main(arguments: Sequence[str], ask: Callable[[str, str], Sequence[Row]] = _ask) -> int:

@@ -11,6 +11,7 @@ source alone; the environment separates them with ``;``. The default of ``--ray-
 import difflib
 import re
 import textwrap
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ class OptionError(Exception):
         exit_code: 0 when the message is what was asked for: help or version.
     """
 
-    def __init__(self, message: str, exit_code: int = 1) -> None:
+    def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(message, exit_code)
         self.exit_code = exit_code
 
@@ -116,7 +117,7 @@ def usage() -> str:
         if flag.group != group:
             group = flag.group
             lines += ["", f"{group}:"]
-        lines.append(f"  --{flag.name}" + (f" <{_type_name(name)}>" if flag.takes_value else ""))
+        lines.append(f"  --{flag.name}{_value_name(name, flag)}")
         lines += textwrap.wrap(
             _describe(name, flag), 78, initial_indent=" " * 8, subsequent_indent=" " * 8
         )
@@ -137,6 +138,13 @@ def _describe(name: str, flag: Flag) -> str:
     return " ".join(parts)
 
 
+def _value_name(name: str, flag: Flag) -> str:
+    if not flag.takes_value:
+        return ""
+    shown = f"<{_type_name(name)}>"
+    return f" [{shown}]" if isinstance(DEFAULTS[name], bool) else f" {shown}"
+
+
 def _type_name(name: str) -> str:
     names = {bool: "boolean", int: "integer", float: "float"}
     return names.get(type(DEFAULTS[name]), "string")
@@ -154,8 +162,11 @@ def _render(value: Any) -> str:
 
 def _from_arguments(argv: Sequence[str]) -> dict[str, _Given]:
     texts: dict[str, list[str]] = {}
-    arguments = iter(argv)
-    for argument in arguments:
+    arguments = deque(argv)
+    while arguments:
+        argument = arguments.popleft()
+        if argument == "-h":
+            raise OptionError(usage(), exit_code=0)
         if not argument.startswith("--") or argument == "--":
             raise OptionError(f"Unexpected argument: {argument}\n{_USAGE}")
         flag_name, equals, text = argument[2:].partition("=")
@@ -168,13 +179,20 @@ def _from_arguments(argv: Sequence[str]) -> dict[str, _Given]:
             if equals:
                 raise OptionError(f"option '--{flag_name}' doesn't allow an argument\n{_USAGE}")
             text = "true"
+        elif not equals and _is_switch(name, arguments):
+            text = "true"
         elif not equals:
-            following = next(arguments, None)
-            if following is None:
+            if not arguments:
                 raise OptionError(f"option '--{flag_name}' requires an argument\n{_USAGE}")
-            text = following
+            text = arguments.popleft()
         texts.setdefault(name, []).append(text)
     return {name: _Given(tuple(given), "flag") for name, given in texts.items()}
+
+
+def _is_switch(name: str, following: Sequence[str]) -> bool:
+    """Whether a boolean is given alone, before another flag or at the end."""
+    is_alone = not following or following[0].startswith("-")
+    return is_alone and isinstance(DEFAULTS[name], bool)
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:

@@ -6,14 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
-
-from ray.exceptions import RayError
+from typing import TYPE_CHECKING, Final
 
 from backends.api.errors import TritonError
-from cluster.actors.calls import cause_of
-from cluster.actors.connection import connected
-from cluster.server.upgrade import RunningServer, Standing, standing, upgrade
+
+if TYPE_CHECKING:
+    from cluster.server.upgrade import RunningServer, Standing
 
 _DESCRIPTION: Final = """Upgrade the server that runs on a Ray cluster to the release that this
 command is of, while it serves. The controller is replaced, then the instances one by one, then the
@@ -23,7 +21,7 @@ _BACK: Final = (
 )
 
 
-def rendered(found: Standing) -> Iterator[str]:
+def rendered(found: "Standing") -> Iterator[str]:
     """Yield the lines of ``--status``, for people."""
     renewal = found.renewal
     yield f"controller: release {found.controller}"
@@ -41,7 +39,7 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def main(arguments: Sequence[str], make_server: Callable[[], RunningServer] = RunningServer) -> int:
+def main(arguments: Sequence[str], make_server: "Callable[[], RunningServer] | None" = None) -> int:
     """Run ``manta upgrade`` and return its exit code: 1 when it has stopped."""
     parser = argparse.ArgumentParser(
         prog="manta upgrade", description=_DESCRIPTION, allow_abbrev=False
@@ -52,6 +50,14 @@ def main(arguments: Sequence[str], make_server: Callable[[], RunningServer] = Ru
     parser.add_argument("--status", action="store_true", help="say how far it is, and do nothing")
     parser.add_argument("--json", action="store_true", help="print the status as JSON")
     given = parser.parse_args(arguments)
+    # They import Ray, which takes seconds; help should not.
+    from ray.exceptions import RayError  # noqa: PLC0415
+
+    from cluster.actors.calls import cause_of  # noqa: PLC0415
+    from cluster.actors.connection import connected  # noqa: PLC0415
+    from cluster.server.upgrade import RayServer, standing, upgrade  # noqa: PLC0415
+
+    make_server = make_server or RayServer
     try:
         with connected(given.ray_address):
             if not given.status:

@@ -26,7 +26,7 @@ def _serve(*flags: str) -> "subprocess.CompletedProcess[str]":
 
 def test_unknown_flag_stops_the_start_and_names_the_nearest(tmp_path: Path) -> None:
     done = _serve(f"--model-repository={tmp_path}", "--htp-port=8000")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "--htp-port" in done.stderr
     assert "--http-port" in done.stderr
 
@@ -51,7 +51,7 @@ def test_two_servers_on_a_machine_share_no_port(
 
 def test_missing_repository_stops_the_start() -> None:
     done = _serve("--http-port=0")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "--model-repository must be specified" in done.stderr
 
 

@@ -24,5 +24,5 @@ def refusal(
 ) -> str:
     with pytest.raises(OptionError) as caught:
         parse_options(argv, environ or {}, file)
-    assert caught.value.exit_code == 1
+    assert caught.value.exit_code == 2
     return str(caught.value)

@@ -13,7 +13,8 @@ from tests.support.tools_distribution import declared_commands, write_metadata
 
 # Without site-packages: what this environment has installed is not there.
 COMMAND = "import sys; from cluster.cli import main; sys.exit(main(sys.argv[1:]))"
-LOADED = "import sys, cluster.cli; print(*sys.modules)"
+SHOWN = "print(*sys.modules)"
+LOADED = f"import sys, cluster.cli; {SHOWN}"
 
 
 def manta(*arguments: str, path: tuple[Path, ...] = (), code: str = COMMAND):
@@ -45,14 +46,14 @@ def test_a_command_of_the_tools_says_what_to_install_where_they_are_missing(comm
     )
 
 
-def test_help_lists_all_commands_and_says_which_have_to_be_installed(tmp_path):
+def test_help_says_which_commands_have_to_be_installed(tmp_path):
     bare = manta("--help").stdout.splitlines()
     whole = manta("--help", path=(write_metadata(tmp_path, declared_commands()),))
     assert whole.returncode == 0
     assert "pip install" not in whole.stdout
     added = "  (pip install manta-tools)"
     assert [each.removesuffix(added) for each in bare] == whole.stdout.splitlines()
-    assert {each.split()[1] for each in bare if each.endswith(added)} == set(declared_commands())
+    assert {each.split()[0] for each in bare if each.endswith(added)} == set(declared_commands())
 
 
 def test_a_command_of_any_distribution_is_run(place):
@@ -60,10 +61,19 @@ def test_a_command_of_any_distribution_is_run(place):
     assert (done.returncode, done.stdout, done.stderr) == (7, "['a', '--b']\n", "")
 
 
-def test_a_command_that_nobody_has_is_answered_with_the_usage():
-    done = manta("nonsense")
-    assert done.returncode == 1
-    assert done.stdout.startswith("Usage: manta serve")
+def test_a_command_that_nobody_has_is_answered_with_the_nearest(place):
+    done = manta("othr", path=(place,))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: there is no command 'othr'. Did you mean 'other'? 'manta --help' lists all.\n"
+    )
+
+
+def test_a_command_that_is_asked_for_imports_neither_ray_nor_numpy():
+    code = f"import cluster.cli, sys; cluster.cli.main(['ls', '--url=127.0.0.1:1']); {SHOWN}"
+    loaded = set(manta(code=code).stdout.split())
+    assert "cluster.commands.client.listing" in loaded
+    assert not {"ray", "numpy", "importlib.metadata", "yaml", "google.protobuf"} & loaded
 
 
 @pytest.mark.parametrize(

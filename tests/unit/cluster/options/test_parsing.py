@@ -243,7 +243,28 @@ def test_mapping_takes_text_and_plain_values():
 
 
 @pytest.mark.parametrize(
-    ("flag", "expected"), [("--help", "Usage: manta serve"), ("--version", __version__)]
+    ("arguments", "expected"),
+    [
+        (["--dashboard"], True),
+        (["--dashboard", "--log-format", "ISO8601"], True),
+        (["--dashboard", "false"], False),
+        (["--dashboard=off"], False),
+        (["--dashboard", "on", "--log-format=ISO8601"], True),
+    ],
+)
+def test_a_boolean_that_is_given_alone_is_true(arguments: list[str], expected: bool):
+    options = parse_options([REPOSITORY, *arguments], {}, no_file)
+    assert options.dashboard is expected
+    assert options.log_format == ("ISO8601" if len(arguments) > 2 else "default")
+
+
+def test_a_word_behind_a_boolean_is_its_value():
+    assert "invalid value for bool option: maybe" in refusal(REPOSITORY, "--dashboard", "maybe")
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"),
+    [("--help", "Usage: manta serve"), ("-h", "--model-repository"), ("--version", __version__)],
 )
 def test_help_and_version_end_well(flag: str, expected: str):
     with pytest.raises(OptionError) as caught:

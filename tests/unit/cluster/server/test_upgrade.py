@@ -11,11 +11,11 @@ import pytest
 from ray.exceptions import ActorDiedError
 
 from backends.api.errors import NotFoundError, UnavailableError, UnsupportedError
+from cluster.actors import connection
 from cluster.controller.handover import Handover
 from cluster.controller.ownership import LEASE_S, Owner
 from cluster.options.parsing import from_mapping
 from cluster.release import own_release
-from cluster.server import upgrade_command
 from cluster.server.code_place import find_code
 from cluster.server.compatibility import ToldRelease
 from cluster.server.upgrade import Standing, standing, upgrade
@@ -197,7 +197,7 @@ def test_the_status_says_which_release_each_part_runs() -> None:
 def test_the_command_prints_the_steps_the_status_and_why_it_stopped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(upgrade_command, "connected", lambda _: nullcontext())
+    monkeypatch.setattr(connection, "connected", lambda _: nullcontext())
     assert main([], FakeServer) == 0
     assert "upgraded to release" in capsys.readouterr().out
     assert main(["--status", "--json"], FakeServer) == 0

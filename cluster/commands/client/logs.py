@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -22,6 +22,7 @@ what its processes have written, else the file of --log-file, or all that its pr
 written."""
 # Marks of Ray's in the files of its workers.
 _MARK: Final = re.compile(rb":(job_id|actor_name|task_name|repr_name):")
+_PROCESSES: Final = Path("/proc")
 _POLL_S: Final = 0.25
 _END_BYTES: Final = 1 << 20
 
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _logs(given: argparse.Namespace) -> None:
     server = connect(given)
-    files = _files(server, given.model, _ray_logs(os.environ))
+    files = _files(server, given.model)
     if not files:
         where = f"model '{given.model}' of " if given.model else ""
         raise UnsupportedError(
@@ -48,12 +49,8 @@ def _logs(given: argparse.Namespace) -> None:
     show(files, given.lines, follows=given.follow)
 
 
-def _ray_logs(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("RAY_TMPDIR") or "/tmp") / "ray/session_latest/logs"  # noqa: S108 - Ray's
-
-
-def _files(server: Server, model: str | None, folder: Path) -> dict[Path, str]:
-    """Return the files, each with what it is called."""
+def _files(server: Server, model: str | None) -> dict[Path, str]:
+    """Return the files, each with what it is called; none of another machine's server."""
     rows = instances(server) or []
     if model is not None:
         require_model(index(server), model)
@@ -62,15 +59,34 @@ def _files(server: Server, model: str | None, folder: Path) -> dict[Path, str]:
         own = _log_file(server)
         if own is not None:
             return {own: str(own)}
-    named = {str(row["pid"]): row["name"] for row in rows if row["pid"]}
-    found = {}
-    for path in sorted(folder.glob("worker-*")):
-        pid = path.stem.rpartition("-")[2]
-        if path.suffix in (".out", ".err") and (model is None or pid in named):
-            found[path] = f"{named.get(pid, 'process')} (pid {pid}, {path.suffix[1:]})"
-    # None of its processes has one: this is another server's machine, or Ray.
-    is_own = any(path.stem.rpartition("-")[2] in named for path in found)
-    return found if is_own else {}
+    found = {
+        path: f"{row['name']} (pid {row['pid']}, {path.suffix[1:]})"
+        for row in rows
+        if row["pid"]
+        for path in written_by(row["pid"])
+    }
+    if model is None:
+        # Those of the controller and the ingresses lie beside them.
+        folders = {path.parent for path in found}
+        others = sorted(path for each in folders for path in each.glob("worker-*"))
+        new = (each for each in others if each.suffix in {".out", ".err"} and each not in found)
+        found |= {each: each.name for each in new}
+    return found
+
+
+def written_by(pid: int) -> list[Path]:
+    """Return the files that a worker of Ray on this machine writes its output to.
+
+    A process of another machine's server may have the number of one here: its files are not named
+    by it.
+    """
+    found = []
+    for number in (1, 2):
+        with suppress(OSError):
+            path = (_PROCESSES / str(pid) / "fd" / str(number)).readlink()
+            if re.fullmatch(rf"worker-.*-{pid}\.(out|err)", path.name):
+                found.append(path)
+    return found
 
 
 def _log_file(server: Server) -> Path | None:

@@ -16,16 +16,21 @@ Output = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    found = tmp_path / "ray/session_latest/logs"
-    found.mkdir(parents=True)
-    return found
+    """Where workers write, of which those with the numbers 7 and 8 are there."""
+    for pid, number, file in ((7, 1, "a-7.out"), (7, 2, "a-7.err"), (8, 1, "b-8.out")):
+        link = tmp_path / f"proc/{pid}/fd/{number}"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(tmp_path / f"worker-{file}")
+    monkeypatch.setattr(logs, "_PROCESSES", tmp_path / "proc")
+    (tmp_path / "worker-a-7.out").write_text("")
+    (tmp_path / "worker-a-7.err").write_text(":job_id:01\n:actor_name:x\none\ntwo\n")
+    (tmp_path / "worker-b-8.out").write_text("three\n")
+    (tmp_path / "worker-c-9.err").write_text("of the controller\n")
+    (tmp_path / "raylet.out").write_text("of Ray\n")
+    return tmp_path
 
 
 async def test_the_logs_of_a_model_are_those_of_its_processes(folder: Path, capsys: Output) -> None:
-    (folder / "worker-a-01-7.err").write_text(":job_id:01\n:actor_name:x\none\ntwo\n")
-    (folder / "worker-b-01-8.out").write_text("three\n")
-    (folder / "worker-c-01-99.out").write_text("of another\n")
     async with asked() as server:
         assert await server.run(main, "simple", "-n", "1") == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -36,10 +41,21 @@ async def test_the_logs_of_a_model_are_those_of_its_processes(folder: Path, caps
     ]
 
 
-async def test_without_a_model_it_is_the_file_of_the_server(
-    folder: Path, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+async def test_without_a_model_those_of_the_other_processes_come_too(
+    folder: Path, capsys: Output
 ) -> None:
-    file = tmp_path / "server.log"
+    async with asked() as server:
+        assert await server.run(main) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "==> worker-c-9.err <==",
+        "of the controller",
+    ]
+
+
+async def test_without_a_model_it_is_the_file_of_the_server(
+    folder: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "server.log"
     file.write_text("line\n")
     monkeypatch.setattr(logs, "_log_file", lambda _: file)
     async with asked() as server:
@@ -47,8 +63,12 @@ async def test_without_a_model_it_is_the_file_of_the_server(
     assert capsys.readouterr().out == "line\n"
 
 
-async def test_logs_of_another_server_are_not_shown(folder: Path, capsys: Output) -> None:
-    (folder / "worker-c-01-99.out").write_text("of another\n")
+async def test_a_process_that_only_has_the_number_of_one_is_not_taken_for_it(
+    folder: Path, capsys: Output
+) -> None:
+    for link in (folder / "proc").glob("*/fd/*"):
+        link.unlink()
+        link.symlink_to("/var/log/secret")
     async with asked() as server:
         assert await server.run(main) == 1
         assert await server.run(main, "simple") == 1

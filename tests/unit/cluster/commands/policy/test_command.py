@@ -188,6 +188,7 @@ def test_the_example_is_a_policy_and_its_cases_are_as_expected() -> None:
         ("GET /v2/models/m/ready", Role.HEALTH),
         ("/v2/models/m/config", Role.METADATA),
         ("/v2/models/stats", Role.STATISTICS),
+        ("/v2/manta/instances", Role.METADATA),
         ("POST /v2/repository/models/m/load", Role.CONTROL),
         ("POST /v2/logging", Role.SETTINGS),
         ("/v2/systemsharedmemory/region/r/register", Role.SHARED_MEMORY),

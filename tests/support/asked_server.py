@@ -71,7 +71,8 @@ def instance(
 
 def half(request: InferenceRequest) -> list[Tensor]:
     (given,) = request.inputs
-    return [tensor_from_numpy("OUT", tensor_as_numpy(given) / np.float16(2))]
+    array: Any = tensor_as_numpy(given)
+    return [tensor_from_numpy("OUT", array / np.float16(2))]
 
 
 class AskedPlane(FakePlane):
@@ -79,7 +80,7 @@ class AskedPlane(FakePlane):
 
     def __init__(self) -> None:
         super().__init__()
-        self.repository: AskedRepository = AskedRepository()
+        self.repository = self.asked = AskedRepository()
         self.counts: list[dict[str, Any]] = []
         config = ModelConfig(
             "half",
@@ -122,7 +123,7 @@ class Asked:
     """A running server and a way to ask it.
 
     Attributes:
-        plane: What it serves.
+        plane: What it serves; `asked` is its repository.
         url: Where it is.
     """
 

@@ -56,7 +56,7 @@ def stub_server(tls: ssl.SSLContext | None = None, unix: str = "") -> Iterator[S
             """Nowhere."""
 
     class Server(HTTPServer):
-        address_family = socket.AF_UNIX if unix else socket.AF_INET
+        address_family: int = socket.AF_UNIX if unix else socket.AF_INET
 
         def server_bind(self) -> None:
             # Not HTTPServer's, which looks the host up.

@@ -53,7 +53,7 @@ def parse_address(text: str) -> Address:
         parts = urlsplit(text if has_scheme else f"http://{text}")
         port, host = parts.port, parts.hostname
     except ValueError:
-        port, host = None, None
+        raise InvalidArgumentError(f"URL '{text}': {_EXPECTED}") from None
     if not host or parts.query or parts.fragment or any(each.isspace() for each in text):
         raise InvalidArgumentError(f"URL '{text}': {_EXPECTED}")
     if parts.username is not None:

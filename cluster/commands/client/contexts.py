@@ -125,10 +125,11 @@ def _context(name: object, contexts: Any, path: Path) -> Target:
         raise InvalidArgumentError(f"{where}: headers: expected a table of texts")
     if timeout_s is not None and not isinstance(timeout_s, int | float):
         raise InvalidArgumentError(f"{where}: timeout_s: expected seconds, got '{timeout_s}'")
-    paths = {key: str(path.parent / Path(row[key]).expanduser()) for key in _PATHS if row.get(key)}
-    return replace(
-        Target(row["url"], headers, **paths), timeout_s=timeout_s, source=f"context '{name}'"
-    )
+    target = Target(row["url"], headers, timeout_s=timeout_s, source=f"context '{name}'")
+    paths: dict[str, Any] = {
+        key: str(path.parent / Path(row[key]).expanduser()) for key in _PATHS if row.get(key)
+    }
+    return replace(target, **paths)
 
 
 def credentials(target: Target, environ: Mapping[str, str], read: ReadFile) -> dict[str, str]:

@@ -124,8 +124,8 @@ def _curl(about: Row, config: Row, target: Target) -> str:
 
 
 def _is_optional(tensor: Row, config: Row) -> bool:
-    rows = (each for each in config.get("input", ()) if each["name"] == tensor["name"])
-    return bool(next(rows, {}).get("optional", False))
+    rows: list[Row] = config.get("input", [])
+    return any(each["name"] == tensor["name"] and each.get("optional") for each in rows)
 
 
 def _is_decoupled(config: Mapping[str, Any]) -> bool:

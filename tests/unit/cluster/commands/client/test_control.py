@@ -26,7 +26,7 @@ async def test_models_are_loaded_one_after_the_other(capsys: Output) -> None:
 
 async def test_a_load_that_fails_is_told_and_the_others_are_loaded(capsys: Output) -> None:
     async with asked() as server:
-        server.plane.repository.failures["simple"] = "no\nmodel.py"
+        server.plane.asked.failures["simple"] = "no\nmodel.py"
         assert await server.run(load, "simple", "half") == 1
         assert len(server.plane.repository.calls) == 2
     assert capsys.readouterr().err == "error: simple: no model.py\n"

@@ -42,7 +42,7 @@ async def test_a_server_that_does_not_tell_of_instances_is_listed_all_the_same(
     capsys: Output,
 ) -> None:
     async with asked() as server:
-        server.plane.repository.there = None
+        server.plane.asked.there = None
         assert await server.run(ls, "simple") == 0
         assert "simple  1        READY  -" in capsys.readouterr().out
         assert await server.run(ps) == 1
@@ -64,7 +64,7 @@ async def test_ps_lists_instances_with_their_processes(capsys: Output) -> None:
 async def test_ps_as_json_has_all_that_is_told(capsys: Output) -> None:
     async with asked() as server:
         assert await server.run(ps, "sim*", "--json") == 0
-        assert json.loads(capsys.readouterr().out) == server.plane.repository.there
+        assert json.loads(capsys.readouterr().out) == server.plane.asked.there
         assert await server.run(ps, "other", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
 

@@ -86,7 +86,7 @@ async def test_events_tell_of_models_and_instances(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked() as server:
-        repository = server.plane.repository
+        repository = server.plane.asked
         slept: list[float] = []
 
         def sleep(seconds: float) -> None:

@@ -3,6 +3,7 @@
 """The command ``manta``."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -10,6 +11,9 @@ from typing import TextIO
 
 from backends.compiled_form import is_compiled
 from cluster import __version__
+
+# As shells report a command that a signal has ended.
+_SIGNAL_EXIT_CODE = 128
 
 # Kubernetes manifests for Triton, KServe's among them, have its command as the first argument.
 _SERVE_COMMANDS = ("serve", "tritonserver")

@@ -55,9 +55,9 @@ def main(arguments: Sequence[str], make_server: "Callable[[], RunningServer] | N
 
     from cluster.actors.calls import cause_of  # noqa: PLC0415
     from cluster.actors.connection import connected  # noqa: PLC0415
-    from cluster.server.upgrade import RayServer, standing, upgrade  # noqa: PLC0415
+    from cluster.server.upgrade import RunningServer, standing, upgrade  # noqa: PLC0415
 
-    make_server = make_server or RayServer
+    make_server = make_server or RunningServer
     try:
         with connected(given.ray_address):
             if not given.status:

@@ -12,8 +12,6 @@ from scripts import make_llms, make_session
 from scripts.docs_hooks import LINK, REPOSITORY, relinked
 from tests.unit.docs.pages import DOCS, ROOT, anchors, pages, prose_with_links
 
-_TO_COME = {"cli.md"}
-
 
 def in_nav() -> list[str]:
     return [path for _, _, path in make_llms.pages(make_llms.site()["nav"])]
@@ -21,7 +19,7 @@ def in_nav() -> list[str]:
 
 def test_the_nav_has_every_page_once() -> None:
     there = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
-    assert sorted(in_nav()) == sorted({"index.md", *there - _TO_COME})
+    assert sorted(in_nav()) == sorted({"index.md", *there})
 
 
 def test_llms_txt_is_what_the_script_makes() -> None:

@@ -50,7 +50,7 @@ async def test_a_first_load_that_waits_for_room_is_explained_too() -> None:
 @in_virtual_time
 async def test_each_instance_of_all_models_is_listed_with_its_process() -> None:
     host, world = await world_of("m", "other")
-    rows = await instances(host, world.lifecycle)
+    rows = await instances(host, host.placer, world.lifecycle)
     assert [row["name"] for row in rows] == ["m/1#0", "m/1#1", "other/1#0", "other/1#1"]
     assert {(row["state"], row["pid"], row["restarts"], row["device"]) for row in rows} == {
         ("live", 1, 0, "CPU")
@@ -66,7 +66,7 @@ async def test_an_instance_that_waits_is_listed_with_its_reason_and_without_a_pr
     load = asyncio.create_task(world.lifecycle.load_all(["m"]))
     await asyncio.sleep(1)
     host.placer.waits(replace(spec(), num_cpus=64), "waiting for resources")
-    (row,) = await instances(host, world.lifecycle)
+    (row,) = await instances(host, host.placer, world.lifecycle)
     assert (row["state"], row["pid"], row["node"]) == ("waiting", None, "")
     assert row["reason"] == "instance m/1#0@1 is waiting for resources"
     load.cancel()

@@ -182,7 +182,8 @@ class PodNetwork:
         self._folder = folder
         self._tag = f"{os.getpid() % 100_000}"
         self._bridge = f"mkb{self._tag}"
-        self._namespaces: list[str] = []
+        # By namespace: its link, which lives on with the last process there unless it is deleted.
+        self._links: dict[str, str] = {}
         self.pods: list[Pod] = []
         # Of 10/8, so that two runs on one machine hardly meet.
         generator = random.SystemRandom()
@@ -210,12 +211,12 @@ class PodNetwork:
     def join(self, name: str) -> tuple[str, str]:
         """Make a network namespace; return its address and name."""
         namespace = f"mkn{self._tag}-{name}"
-        number = len(self._namespaces) + 1
+        number = len(self._links) + 1
         address = f"{self._net}.{number}"
         inside, outside = f"mki{self._tag}-{number}", f"mko{self._tag}-{number}"
         _ip("netns", "add", namespace)
-        self._namespaces.append(namespace)
         _ip("link", "add", outside, "type", "veth", "peer", "name", inside, "netns", namespace)
+        self._links[namespace] = outside
         _ip("link", "set", outside, "master", self._bridge, "up")
         _ip("-n", namespace, "link", "set", "lo", "up")
         _ip("-n", namespace, "addr", "add", f"{address}/24", "dev", inside)
@@ -235,7 +236,8 @@ class PodNetwork:
     def __exit__(self, *_: object) -> None:
         for pod in reversed(self.pods):
             pod.end()
-        for namespace in self._namespaces:
+        for namespace, link in self._links.items():
+            _ip("link", "del", link)
             _ip("netns", "del", namespace)
         _ip("link", "del", self._bridge)
 

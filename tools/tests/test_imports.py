@@ -17,6 +17,8 @@ OF_THE_SERVER = {
     "backends.config.autoscaling",
     "backends.config.pbtxt",
     "cluster",
+    "cluster.commands.client.command_line",
+    "cluster.commands.client.connection",
     "cluster.placement.demand",
     "cluster.placement.nodes",
     "cluster.repository.stores.location",

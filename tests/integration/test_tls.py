@@ -21,7 +21,7 @@ import tritonclient.http.aio as triton_http_aio
 from tritonclient.utils import InferenceServerException
 
 from tests.integration.conftest import write_add_sub
-from tests.integration.test_fork_server import FORK_SERVER, title
+from tests.integration.test_fork_server import FORK_SERVER
 from tests.support.certificates import Certificates
 from tests.support.clients import add_sub_inputs, check_add_sub
 from tests.support.server import ROOT, RunningServer
@@ -120,9 +120,9 @@ def test_metrics_are_told_to_clients_with_a_certificate(
 
 
 def test_without_a_fork_server_every_process_is_started(secured: RunningServer) -> None:
-    assert not any(title(each).startswith(FORK_SERVER) for each in secured.tree())
+    assert not any(title_of(each).startswith(FORK_SERVER) for each in secured.tree())
     (instance,) = secured.processes("ray::add_sub/1#")
-    assert title(instance.parent()).split()[0].endswith("/raylet")
+    assert title_of(instance.parent()).split()[0].endswith("/raylet")
 
 
 def test_a_file_that_cannot_be_used_stops_the_start(pems: Certificates, tmp_path: Path) -> None:

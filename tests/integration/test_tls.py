@@ -24,7 +24,7 @@ from tests.integration.conftest import write_add_sub
 from tests.integration.test_fork_server import FORK_SERVER
 from tests.support.certificates import Certificates
 from tests.support.clients import add_sub_inputs, check_add_sub
-from tests.support.server import ROOT, RunningServer
+from tests.support.server import ROOT, RunningServer, title_of
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import ray
 from ray.exceptions import RayError
 
-from backends.api.errors import TritonError, UnavailableError
+from backends.api.errors import TritonError, UnavailableError, UnsupportedError
 from backends.api.request import ParameterValue
 from cluster.actors.calls import call, cause_of
 from cluster.threads import GCS
@@ -94,8 +94,15 @@ class ControllerClient:
 
         Raises:
             UnavailableError: There is no controller.
+            UnsupportedError: It is of a release that does not tell.
         """
-        rows: list[dict[str, Any]] = await self._call("instances")
+        try:
+            rows: list[dict[str, Any]] = await self._call("instances")
+        except AttributeError:
+            raise UnsupportedError(
+                "the model controller is of a release that does not list instances; finish the"
+                " upgrade"
+            ) from None
         return rows
 
     async def lane_secret(self) -> bytes:

@@ -28,12 +28,14 @@ from cluster.rollout.driver import Rollouts
 
 RESIDENCY: Final = "residency"
 REPOSITORIES: Final = "repositories"
+UNREAD: Final = "unread models"
 
 # What must be done soonest, and what others have to find done, comes first: what serves is saved
 # before anything makes room; room is made by those with the better claim; only what still waits
 # then asks for nodes; and a node is emptied, or a process or a file is got ready, for what is left.
 POLICIES: Final = (
-    Policy("evacuation", 2.0, "moves instances off nodes that drain"),
+    # A node that drains may have half a minute.
+    Policy("evacuation", 2.0, "moves instances off nodes that drain", longest_s=2.0),
     Policy("preemption", 2.0, "gives who waits the room of idle instances of a lower priority"),
     Policy(RESIDENCY, 5.0, "has idle models on demand rest where they are too many or hold room"),
     Policy("rollouts", 1.0, "changes the weights of versions by what their answers tell"),
@@ -42,7 +44,7 @@ POLICIES: Final = (
     Policy("consolidation", 10.0, "has an under-used node emptied"),
     Policy("unused actors", 2.0, "ends what instances have left on nodes without any"),
     Policy(REPOSITORIES, 15.0, "loads what is new or changed, unloads what is gone"),
-    Policy("unread models", 5.0, "loads what could not be read at the start"),
+    Policy(UNREAD, 5.0, "loads what could not be read at the start"),
     Policy("prestarting", 2.0, "has nodes keep idle workers while versions are dormant"),
     Policy("prefetching", 2.0, "has nodes fetch the files of dormant models"),
 )
@@ -97,13 +99,18 @@ def make_reconciler(
     elif options.model_control_mode == "poll":
         looks[REPOSITORIES] = _polls(boot, poll_once)
     else:
-        looks["unread models"] = UnreadModels(boot, lifecycle).look
-    poll_s = options.repository_poll_secs
-    rows = (replace(row, period_s=poll_s) if row.name == REPOSITORIES else row for row in POLICIES)
+        looks[UNREAD] = UnreadModels(boot, lifecycle).look
+    poll_s = float(options.repository_poll_secs)
+    rows = (
+        replace(row, period_s=poll_s, longest_s=poll_s) if row.name == REPOSITORIES else row
+        for row in POLICIES
+    )
     reconciler = Reconciler(rows, looks)
     placer.on_waits = lambda: reconciler.look_soon(RESIDENCY)
     # Until it has looked any number of versions may wake.
     reconciler.look_soon(RESIDENCY)
+    # What is to be tried again is known when the start is over.
+    reconciler.look_soon(UNREAD)
     return reconciler
 
 

@@ -28,8 +28,7 @@ PATIENCE_S: Final = 0.5
 LEAST_S: Final = 0.5
 # What is due so soon looks in the same pass.
 _TOGETHER_S: Final = 0.1
-# The longest interval after errors, of policies that look more often: a node that drains has half a
-# minute.
+# The longest interval after errors, of policies that look more often.
 LONGEST_S: Final = 10.0
 
 # Looks, begins what is to be done, and returns when to look again; None for the policy's period.
@@ -44,11 +43,13 @@ class Policy:
         name: What it is called, also in the log.
         period_s: How often it looks; what its look returns overrules it.
         decides: What it has the controller do, for people.
+        longest_s: The longest interval after errors, if its period is shorter.
     """
 
     name: str
     period_s: float
     decides: str
+    longest_s: float = LONGEST_S
 
 
 @dataclass(slots=True, eq=False)
@@ -129,25 +130,32 @@ class Reconciler:
         policy, delay_s = turn.policy, None
         try:
             delay_s = await turn.look()
-        except Exception as error:
-            # Ray's client raises what it likes.
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Ray's client raises what it likes; a look may be cancelled by something else.
             turn.failures += 1
-            limit_s = max(policy.period_s, LONGEST_S)
+            limit_s = max(policy.period_s, policy.longest_s)
             delay_s = min(max(policy.period_s, LEAST_S) * 2.0 ** min(turn.failures, 8), limit_s)
             self._tell(turn, error, delay_s)
         else:
             turn.failures, turn.logged = 0, ""
-        now_s = turn.ended_s = self._clock_s()
-        # What takes no time looks at whole periods, with others; what has taken long has a pause.
-        from_s = begun_s if now_s <= begun_s + PATIENCE_S else now_s
-        due_s = from_s + (policy.period_s if delay_s is None else delay_s)
-        turn.due_s = max(now_s + min(LEAST_S, policy.period_s), min(turn.due_s, due_s))
-        self._wake.set()
+        finally:
+            now_s = turn.ended_s = self._clock_s()
+            # What takes no time looks at whole periods, with others; what took long has a pause.
+            from_s = begun_s if now_s <= begun_s + PATIENCE_S else now_s
+            due_s = from_s + (policy.period_s if delay_s is None else delay_s)
+            turn.due_s = max(now_s + min(LEAST_S, policy.period_s), min(turn.due_s, due_s))
+            self._wake.set()
 
-    def _tell(self, turn: _Turn, error: Exception, delay_s: float) -> None:
+    def _tell(self, turn: _Turn, error: BaseException, delay_s: float) -> None:
         text = error.message if isinstance(error, TritonError) else repr(error)
-        if text != turn.logged:
-            turn.logged = text
-            is_ours = isinstance(error, TritonError | OSError)
-            message = "policy '%s' failed and is tried again in %g s: %s"
-            _log.warning(message, turn.policy.name, delay_s, text, exc_info=not is_ours)
+        if text == turn.logged:
+            return
+        turn.logged = text
+        is_rays = type(error).__module__.partition(".")[0] == "ray"
+        is_expected = is_rays or isinstance(error, TritonError | OSError)
+        level = logging.WARNING if is_expected else logging.ERROR
+        message = "policy '%s' failed and is tried again in %g s: %s"
+        _log.log(level, message, turn.policy.name, delay_s, text, exc_info=not is_expected)

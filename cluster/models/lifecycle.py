@@ -349,6 +349,7 @@ class ModelLifecycle:
                 await self._source.release(candidate)
                 return
             for delay_s in _RELIST_DELAYS_S:
+                failed = model.versions.failed
                 try:
                     await self._take(name, model, operation, candidate)
                     break
@@ -359,6 +360,7 @@ class ModelLifecycle:
                 await asyncio.sleep(delay_s)
                 candidate = await self._source.read(name, override, model.kept_override)
             else:
+                failed = model.versions.failed
                 await self._take(name, model, operation, candidate)
         except TritonError as error:
             record = self._records.of(name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.api.errors import InternalError, UnavailableError
+from backends.api.errors import InternalError, UnavailableError, UnsupportedError
 from cluster.actors import controller_client
 from cluster.actors.controller_client import ControllerClient
 from cluster.controller.routing_publisher import RoutingPublisher
@@ -52,6 +52,12 @@ def test_an_error_raised_in_the_controller_is_retried() -> None:
         watch.cancel()
 
     virtual_time.run(main())
+
+
+def test_a_controller_of_a_release_that_lists_no_instances_is_unsupported() -> None:
+    client = ControllerClient(Controller)
+    with pytest.raises(UnsupportedError, match="does not list instances; finish the upgrade"):
+        virtual_time.run(client.instances())
 
 
 def test_a_report_is_made_when_one_is_asked_for_and_not_with_every_table() -> None:

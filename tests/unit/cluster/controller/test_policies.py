@@ -47,6 +47,8 @@ def test_the_order_of_precedence_is_that_of_the_table() -> None:
 
 def test_a_drain_is_seen_within_two_seconds() -> None:
     assert POLICIES[0].period_s == 2.0
+    # Also after errors.
+    assert POLICIES[0].longest_s == 2.0
 
 
 @pytest.mark.parametrize(

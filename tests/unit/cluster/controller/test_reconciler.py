@@ -7,6 +7,7 @@ import contextlib
 import logging
 
 import pytest
+from ray.exceptions import GetTimeoutError
 
 from backends.api.errors import UnavailableError
 from cluster.controller.reconciler import LEAST_S, LONGEST_S, PATIENCE_S, Look, Policy, Reconciler
@@ -26,7 +27,7 @@ class Scene:
     def __init__(self, **periods_s: float) -> None:
         self.looks: list[tuple[str, float]] = []
         self.takes_s: dict[str, float] = {}
-        self.fails: dict[str, Exception] = {}
+        self.fails: dict[str, BaseException] = {}
         self.answers: dict[str, float] = {}
         rows = [Policy(name, period_s, "") for name, period_s in periods_s.items()]
         # In another order than the table's.
@@ -118,6 +119,32 @@ async def test_a_policy_with_a_long_period_is_not_tried_less_often_for_its_error
     assert scene.times("bad") == [30.0, 60.0, 90.0]
 
 
+@in_virtual_time
+async def test_a_policy_may_have_a_shorter_longest_interval_after_errors() -> None:
+    scene = Scene(urgent=2.0)
+    scene.reconciler._turns["urgent"].policy = Policy("urgent", 2.0, "", longest_s=2.0)
+    scene.fails = {"urgent": RuntimeError("no head")}
+    await scene.run(9.0)
+    assert scene.times("urgent") == [2.0, 4.0, 6.0, 8.0]
+
+
+@in_virtual_time
+async def test_a_look_that_something_else_has_cancelled_is_tried_again() -> None:
+    scene = Scene(cancelled=2.0)
+    scene.fails = {"cancelled": asyncio.CancelledError()}
+    await scene.run(7.0)
+    assert scene.times("cancelled") == [2.0, 6.0]
+
+
+@in_virtual_time
+async def test_a_reconciler_that_runs_again_has_the_looks_begin_again_that_ended_with_it() -> None:
+    scene = Scene(slow=2.0)
+    scene.takes_s = {"slow": 100.0}
+    await scene.run(3.0)
+    await scene.run(10.0)
+    assert scene.times("slow") == [2.0, 5.0]
+
+
 def test_an_error_is_logged_once_until_it_is_another(caplog: pytest.LogCaptureFixture) -> None:
     @in_virtual_time
     async def run() -> None:
@@ -152,6 +179,21 @@ def test_an_error_of_our_own_is_logged_with_where_it_is(caplog: pytest.LogCaptur
         run()
     (record,) = caplog.records
     assert record.exc_info
+    assert record.levelno == logging.ERROR
+
+
+def test_an_error_of_rays_is_logged_in_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        scene = Scene(bad=1.0)
+        scene.fails = {"bad": GetTimeoutError("the head is away")}
+        await scene.run(60.0)
+
+    with caplog.at_level(logging.WARNING):
+        run()
+    (record,) = caplog.records
+    assert not record.exc_info
+    assert record.levelno == logging.WARNING
 
 
 @in_virtual_time

@@ -3,12 +3,13 @@
 """The command ``manta serve``.
 
 What it says while it starts is made in `cluster.serving.texts`: one line at once, one a phase, the
-log's line a model, and where the server is. On a terminal it ends there; others get lines for
-programs, too.
+log's line a model, where the server is, lines for programs, and a command to try.
 """
 
 import contextlib
+import http.client
 import json
+import logging
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TextIO
+from urllib.parse import quote
 
 from cluster import __version__
 
@@ -29,11 +31,14 @@ if TYPE_CHECKING:
 # As shells report a command that a signal has ended.
 _SIGNAL_EXIT_CODE: Final = 128
 _JSON: Final = "json"
-_ANSWER_TIMEOUT_S: Final = 1.0
+# All that a command to try may take to be found.
+_EXAMPLE_S: Final = 1.0
 # Models that are asked for their config, to find one for the command to try.
 _ASKED_MODELS: Final = 16
 
 Say = Callable[..., None]
+
+_log = logging.getLogger(__name__)
 
 
 class StopSignals:
@@ -217,50 +222,68 @@ def _say_ready(
     from cluster.serving.texts import Ready, started_lines  # noqa: PLC0415
 
     has_tls = frozenset(name for name in addresses if getattr(options, f"{name}_use_ssl"))
-    command = _command(options, rows, addresses)
-    ready = Ready(rows, addresses, has_tls, command, speaker.passed_s)
-    if options.log_format == _JSON:
+    ready = Ready(rows, addresses, has_tls, speaker.passed_s)
+    is_json = options.log_format == _JSON
+    if is_json:
         speaker.tell("; ".join((ready.summary(), *ready.failures(), *ready.urls().values())))
     else:
         speaker.tell(ready.box())
-    if sys.stdout.isatty():
-        return
     for line in started_lines(addresses):
         speaker.tell(line)
     # One line for programs: tests and scripts read the chosen ports from it.
     say("MANTA_READY " + json.dumps({**addresses, "pid": os.getpid()}))
+    # Last: it asks the server, and nobody shall wait for that.
+    if not is_json and (command := _command(options, rows, addresses)):
+        speaker.tell(f"Try: {command}")
 
 
 def _command(
     options: "ServerOptions", rows: Sequence[dict[str, Any]], addresses: dict[str, str]
 ) -> str:
     """Return a command that the server answers; empty where credentials would be needed."""
-    from cluster.serving.texts import curl, example_body, reachable  # noqa: PLC0415
-
     address = addresses.get("http", "")
     needs_credentials = options.access_policy or options.http_restricted_api
     if not address or options.http_use_ssl or needs_credentials:
         return ""
-    if address.startswith("/"):
-        return f"curl --unix-socket {address} http://localhost/v2"
-    url = f"http://{reachable(address)}/v2"
+    try:
+        return _example(address, rows)
+    except Exception:  # a hint ends no server
+        _log.debug("no command to try", exc_info=True)
+        return ""
+
+
+def _example(address: str, rows: Sequence[dict[str, Any]]) -> str:
+    from cluster.serving.texts import curl, example_body, reachable  # noqa: PLC0415
+    from deployments.supervision.unix_sockets import is_unix  # noqa: PLC0415
+
+    if is_unix(address):
+        return curl(address, "/v2")
     names = list(dict.fromkeys(str(row["name"]) for row in rows if row["state"] == "READY"))
-    bodies = [(example_body(config), name) for name, config in _configs(url, names[:_ASKED_MODELS])]
-    if shortest := min(((body, name) for body, name in bodies if body), key=_length, default=None):
-        return curl(f"{url}/models/{shortest[1]}/infer", shortest[0])
-    return curl(f"{url}/models/{names[0]}" if names else url)
+    paths = [f"/v2/models/{quote(name, safe='')}" for name in names]
+    configs = _configs(f"http://{reachable(address)}", paths[:_ASKED_MODELS])
+    bodies = [(example_body(config), path) for path, config in configs]
+    if shortest := min(((body, path) for body, path in bodies if body), key=_length, default=None):
+        return curl(address, f"{shortest[1]}/infer", shortest[0])
+    return curl(address, paths[0] if paths else "/v2")
 
 
 def _length(example: tuple[str, str]) -> int:
     return len(example[0])
 
 
-def _configs(url: str, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in names:
-        with contextlib.suppress(OSError, ValueError):
-            place = f"{url}/models/{name}/config"
-            with urllib.request.urlopen(place, timeout=_ANSWER_TIMEOUT_S) as answer:  # noqa: S310 - of this server
-                yield name, json.load(answer)
+def _configs(url: str, paths: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the configs of models by their paths, as many as are told in time."""
+    # It is this machine that is asked: no proxy needs to know.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    until_s = time.monotonic() + _EXAMPLE_S
+    for path in paths:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            return
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+            with opener.open(f"{url}{path}/config", timeout=left_s) as answer:
+                config = json.load(answer)
+            yield path, config
 
 
 def _conceal(arguments: list[str]) -> None:

@@ -4,9 +4,12 @@
 
 import json
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from deployments.supervision.unix_sockets import is_unix
 
 _WIDTH: Final = 72
 _RULE: Final = "-" * _WIDTH
@@ -78,16 +81,14 @@ class Ready:
 
     Attributes:
         rows: The controller's status.
-        addresses: Host and port, or path of a socket, by protocol.
+        addresses: Host and port, or ``unix:`` and a socket, by protocol.
         has_tls: Protocols that speak TLS.
-        command: What asks the server something; empty for nothing.
         passed_s: How long it took.
     """
 
     rows: Sequence[Mapping[str, Any]]
     addresses: Mapping[str, str]
     has_tls: frozenset[str]
-    command: str
     passed_s: float
 
     def summary(self) -> str:
@@ -111,7 +112,7 @@ class Ready:
         found = {}
         for name, end in (("http", ""), ("grpc", ""), ("metrics", "/metrics")):
             address = self.addresses.get(name, "")
-            if address.startswith("/"):
+            if is_unix(address):
                 found[name] = address
             elif address:
                 scheme = "" if name == "grpc" else f"{self._scheme(name)}://"
@@ -119,10 +120,10 @@ class Ready:
         return found
 
     def box(self) -> str:
-        """Return what a person reads: models, URLs, a command to try, how to stop."""
+        """Return what a person reads: models, URLs, how to stop."""
         names = {"http": "HTTP", "grpc": "gRPC", "metrics": "Metrics"}
         urls = [f"  {names[name]:8} {url}" for name, url in self.urls().items()]
-        blocks = [self.summary(), *self.failures(), "\n".join(urls), self.command]
+        blocks = [self.summary(), *self.failures(), "\n".join(urls)]
         blocks.append("Ctrl-C stops the server.")
         return "\n".join((_RULE, "\n\n".join(filter(None, blocks)), _RULE))
 
@@ -133,7 +134,8 @@ class Ready:
 def reachable(address: str) -> str:
     """Return a host and port that a client on this machine can use."""
     host, _, port = address.rpartition(":")
-    return f"{_ANY_ADDRESS.get(host, host)}:{port}"
+    host = _ANY_ADDRESS.get(host, host)
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
 
 
 def started_lines(addresses: Mapping[str, str]) -> list[str]:
@@ -169,10 +171,27 @@ def example_body(config: Mapping[str, Any]) -> str | None:
     return json.dumps({"inputs": inputs}, separators=(",", ":")) if inputs else None
 
 
-def curl(url: str, body: str = "") -> str:
-    """Return the command line that asks for a URL, or sends a body to it."""
+def curl(address: str, path: str, body: str = "") -> str:
+    """Return the command line that asks for a path, or sends a body to it.
+
+    Args:
+        address: Host and port, or ``unix:`` and a socket.
+        path: Quoted, as in a URL.
+        body: Sent if there is one.
+    """
+    words = ["curl"]
+    place = "localhost"
+    if is_unix(address):
+        socket = address.partition(":")[2]
+        kind = "abstract-unix-socket" if socket.startswith("@") else "unix-socket"
+        words += [f"--{kind}", shlex.quote(socket.removeprefix("@"))]
+    else:
+        place = reachable(address)
+        # Brackets are a range to curl otherwise.
+        words += ["-g"] if "[" in place else []
+    words.append(shlex.quote(f"http://{place}{path}"))
     quoted = body.replace("'", "'\\''")
-    return f"curl {url}" + (f" -d '{quoted}'" if body else "")
+    return " ".join([*words, f"-d '{quoted}'"] if body else words)
 
 
 def _counted(count: int, what: str) -> str:

@@ -15,13 +15,14 @@ from cluster.options.parsing import from_mapping
 from cluster.serving import command
 from cluster.serving.command import Speaker
 
-CONFIGS = {
+CONFIGS: dict[str, Any] = {
     "/v2/models/a/config": {"backend": "python"},
     "/v2/models/b/config": {
         "backend": "identity",
         "input": [{"name": "X", "data_type": "TYPE_FP32", "dims": ["1"]}],
     },
 }
+CONFIGS["/v2/models/my%20model/config"] = CONFIGS["/v2/models/b/config"]
 ROWS = [{"name": name, "version": "1", "state": "READY", "reason": ""} for name in ("a", "b")]
 
 
@@ -67,8 +68,55 @@ def test_else_it_asks_for_a_model_or_the_server(address: str) -> None:
     assert asked("127.0.0.1:1") == "curl http://127.0.0.1:1/v2/models/a"
 
 
+def test_a_models_name_is_quoted_in_its_url(address: str) -> None:
+    assert asked(address, [{**ROWS[1], "name": "my model"}]) == (
+        f"curl http://{address}/v2/models/my%20model/infer"
+        ' -d \'{"inputs":[{"name":"X","datatype":"FP32","shape":[1],"data":[0]}]}\''
+    )
+
+
+def test_no_proxy_is_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert "/v2/models/b/infer" in asked(address)
+
+
+def test_what_takes_too_long_is_left_out(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_EXAMPLE_S", 0.0)
+    assert asked(address) == f"curl http://{address}/v2/models/a"
+
+
+@pytest.mark.parametrize("config", [[], {"backend": "identity", "input": 7}])
+def test_an_odd_answer_ends_no_start(
+    address: str, config: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CONFIGS, "/v2/models/a/config", config)
+    assert asked(address) == ""
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_lines_for_programs_come_after_the_box_and_before_anybody_is_asked(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+
+    def example(address: str, rows: object) -> str:
+        lines.append("asked")
+        return "curl"
+
+    monkeypatch.setattr(command, "_example", example)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    speaker = Speaker(lambda text, *_: lines.append(text), is_json=False, started_s=0.0)
+    options = from_mapping({"model_repository": "/m"})
+    command._say_ready(options, ROWS, {"http": "h:1"}, speaker, lines.append)
+    assert lines[0].startswith("-----")
+    assert lines[1] == "Started HTTPService at h:1"
+    assert lines[2].startswith('MANTA_READY {"http": "h:1"')
+    assert lines[3:] == ["asked", "Try: curl"]
+
+
 def test_a_socket_is_asked_as_such() -> None:
-    assert asked("/run/m.sock") == "curl --unix-socket /run/m.sock http://localhost/v2"
+    assert asked("unix:/run/m.sock") == "curl --unix-socket /run/m.sock http://localhost/v2"
 
 
 @pytest.mark.parametrize(

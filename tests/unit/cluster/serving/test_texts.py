@@ -66,11 +66,8 @@ def test_each_of_several_problems_is_a_paragraph_and_the_end_says_how_to_go_on()
     )
 
 
-def test_a_server_that_is_ready_says_where_it_is_what_to_try_and_how_to_stop_it() -> None:
-    command = curl("http://localhost:8000/v2/models/a")
-    ready = Ready(
-        [row("a"), row("a", version="2"), row("b")], ADDRESSES, frozenset(), command, 5.14
-    )
+def test_a_server_that_is_ready_says_where_it_is_and_how_to_stop_it() -> None:
+    ready = Ready([row("a"), row("a", version="2"), row("b")], ADDRESSES, frozenset(), 5.14)
     assert ready.box() == (
         "------------------------------------------------------------------------\n"
         "2 models ready after 5.1 s\n"
@@ -79,8 +76,6 @@ def test_a_server_that_is_ready_says_where_it_is_what_to_try_and_how_to_stop_it(
         "  gRPC     127.0.0.1:8001\n"
         "  Metrics  http://localhost:8002/metrics\n"
         "\n"
-        "curl http://localhost:8000/v2/models/a\n"
-        "\n"
         "Ctrl-C stops the server.\n"
         "------------------------------------------------------------------------"
     )
@@ -88,16 +83,16 @@ def test_a_server_that_is_ready_says_where_it_is_what_to_try_and_how_to_stop_it(
 
 def test_models_that_failed_are_counted_and_each_has_its_reason() -> None:
     rows = [row("a"), row("b", "UNAVAILABLE", "no weights\n", ""), row("c", "LOADING", "waits")]
-    ready = Ready(rows, {"http": "127.0.0.1:1"}, frozenset(), "", 2.0)
+    ready = Ready(rows, {"http": "127.0.0.1:1"}, frozenset(), 2.0)
     assert ready.summary() == "1 of 3 models ready after 2.0 s"
     assert ready.failures() == ["b: no weights", "c 1: waits"]
 
 
 def test_ports_with_tls_and_sockets_are_named_as_clients_reach_them() -> None:
-    addresses = {"http": "127.0.0.1:1", "grpc": "/run/grpc.sock", "metrics": "127.0.0.1:2"}
-    assert Ready([], addresses, frozenset({"http"}), "", 0.0).urls() == {
+    addresses = {"http": "127.0.0.1:1", "grpc": "unix:/run/grpc.sock", "metrics": "127.0.0.1:2"}
+    assert Ready([], addresses, frozenset({"http"}), 0.0).urls() == {
         "http": "https://127.0.0.1:1",
-        "grpc": "/run/grpc.sock",
+        "grpc": "unix:/run/grpc.sock",
         "metrics": "http://127.0.0.1:2/metrics",
     }
 
@@ -141,4 +136,18 @@ def test_what_zeros_may_not_suit_is_not_tried(change: dict[str, Any]) -> None:
 
 
 def test_a_command_survives_the_shell() -> None:
-    assert curl("http://h", '{"a":"it\'s"}') == "curl http://h -d '{\"a\":\"it'\\''s\"}'"
+    assert curl("h:1", "/v2", '{"a":"it\'s"}') == "curl http://h:1/v2 -d '{\"a\":\"it'\\''s\"}'"
+    assert curl("unix:/run/my m", "/v2") == "curl --unix-socket '/run/my m' http://localhost/v2"
+
+
+@pytest.mark.parametrize(
+    ("address", "line"),
+    [
+        ("unix:@m", "curl --abstract-unix-socket m http://localhost/v2"),
+        ("::1:8", "curl -g 'http://[::1]:8/v2'"),
+        ("[::1]:8", "curl -g 'http://[::1]:8/v2'"),
+        (":::8", "curl http://localhost:8/v2"),
+    ],
+)
+def test_sockets_and_addresses_are_told_curl(address: str, line: str) -> None:
+    assert curl(address, "/v2") == line

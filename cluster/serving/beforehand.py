@@ -68,8 +68,9 @@ class Look:
 def _tell(find: Callable[[], Problems], output: int) -> NoReturn:
     """Find the problems and write them, in the other process; it ends."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+        # Files that it has made go with it.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: sys.exit())
         logging.disable()
         found = find()
         row = [found.general, dict(found.models), found.options]
@@ -151,7 +152,8 @@ def _wrong_models(options: ServerOptions) -> tuple[list[str], dict[str, tuple[st
         wanted = _loaded_at_start(options, scan.directories) - scan.duplicates
         if not wanted:
             return [], {}
-        report = check_repositories(replace(options, model_repository=paths))
+        # Agents may take long, write, and tell others of a load; they run when there is one.
+        report = check_repositories(replace(options, model_repository=paths), runs_agents=False)
     except TritonError as error:
         return [f"{error.code} - {error}"], {}
     finally:

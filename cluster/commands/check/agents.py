@@ -41,6 +41,10 @@ def unknown_agents(config: ModelConfig) -> Iterator[str]:
             yield error.message
 
 
+class AgentsLeftOutError(Exception):
+    """A model has agents, and none shall run."""
+
+
 class CheckedAgents(PreparedModels):
     """Agents over local files; where none changes files, what they refuse is kept, not raised.
 
@@ -48,10 +52,12 @@ class CheckedAgents(PreparedModels):
 
     Args:
         root: Where copies are made for agents that change files.
+        runs: Whether agents run at all.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, runs: bool = True) -> None:
         super().__init__(root, _find)
+        self._runs = runs
         self._refused: list[str] = []
 
     def prepare(
@@ -66,7 +72,10 @@ class CheckedAgents(PreparedModels):
 
         Raises:
             TritonError: An agent refuses, and one of them changes files.
+            AgentsLeftOutError: None shall run.
         """
+        if not self._runs:
+            raise AgentsLeftOutError
         try:
             return super().prepare(name, calls, directory, key, config_json)
         except TritonError as error:

@@ -10,6 +10,7 @@ from backends.api.model_config import ModelConfig
 from backends.config.normalisation import infer_backend, normalise_defaults
 from backends.config.pbtxt import edit, parse_pbtxt
 from cluster.commands.check.agents import (
+    AgentsLeftOutError,
     CheckedAgents,
     StoredVersion,
     is_looked_at,
@@ -35,7 +36,8 @@ class Verdict:
     Attributes:
         name: The model.
         defects: What is wrong, and what was not checked.
-        configs: The config that would serve, by version; empty when it does not load.
+        configs: The config that would serve, by version; empty when it does not load, or is not
+            checked.
         is_complete: Whether a load ends with the inputs and outputs of these configs.
         places: Where its parts are.
     """
@@ -119,6 +121,9 @@ class ModelCheck:
             filesystem = opened.place.filesystem
             places = ModelPlaces(name, directory, self._config_name, filesystem)
             model = self._repository.read_model(name, directory=opened)
+        except AgentsLeftOutError:
+            text = "not checked: what its repository agents make of the files"
+            return Verdict(name, places, (defect(places, text, Severity.NOTE),), is_complete=False)
         except TritonError as error:
             cause = error.__cause__
             text = cause.message if isinstance(cause, TritonError) else error.message

@@ -41,19 +41,22 @@ class Report:
     errors: dict[str, str]
 
 
-def check_repositories(options: ServerOptions, gpu_count: int | None = None) -> Report:
+def check_repositories(
+    options: ServerOptions, gpu_count: int | None = None, *, runs_agents: bool = True
+) -> Report:
     """Check every model of a server's repositories without loading it.
 
     Args:
         options: The server's options.
         gpu_count: GPUs of the server; None takes those that configs name as there.
+        runs_agents: Whether models that have repository agents are checked, for which these run.
 
     Raises:
         InternalError: No repository can be listed.
         UnsupportedError: A location has a scheme that is not known.
     """
     with TemporaryDirectory(prefix="manta-check-") as folder, ExitStack() as opened:
-        agents = CheckedAgents(Path(folder) / "agents")
+        agents = CheckedAgents(Path(folder) / "agents", runs=runs_agents)
         return _check(options, gpu_count, agents, opened)
 
 
@@ -130,6 +133,9 @@ class _Ensembles:
         is_open = []
         for part, versions in sorted(composing_versions(config).items()):
             verdict = self._verdict_of_part(part)
+            if verdict is not None and verdict.loads and not verdict.configs:
+                is_open.append(part)
+                continue
             error = None
             if verdict is None or not verdict.loads:
                 error = InvalidArgumentError(_why(part, verdict))

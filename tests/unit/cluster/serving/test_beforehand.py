@@ -3,6 +3,7 @@
 """What a start finds wrong before there is a Ray."""
 
 import os
+import signal
 import socket
 import threading
 from pathlib import Path
@@ -77,6 +78,22 @@ def test_a_model_of_two_repositories_does_not_end_a_server(repository: Path) -> 
     assert "wrong" not in found(repository, model_repository=both).models
 
 
+def test_a_model_with_agents_and_an_ensemble_of_it_are_left_to_the_load(repository: Path) -> None:
+    agents = 'model_repository_agents { agents [ { name: "none" } ] }'
+    (repository / "good/config.pbtxt").write_text(GOOD + agents)
+    (repository / "both/1").mkdir(parents=True)
+    maps = 'input_map { key: "IN" value: "IN" } output_map { key: "OUT" value: "OUT" }'
+    step = f'model_name: "good" model_version: -1 {maps}'
+    (repository / "both/config.pbtxt").write_text(
+        GOOD.replace('backend: "identity"', 'platform: "ensemble"')
+        + f"ensemble_scheduling {{ step [ {{ {step} }} ] }}"
+    )
+    assert list(found(repository).models) == ["wrong"]
+    signed = {"require_signed_models": True, "trusted_keys": str(repository / "keys")}
+    (repository / "keys").write_text("")
+    assert list(found(repository, **signed).models) == ["wrong"]
+
+
 def test_all_problems_are_found_at_once(repository: Path) -> None:
     policy = repository / "policy.yaml"
     policy.write_text("grant: []")
@@ -117,6 +134,29 @@ def test_a_look_that_fails_or_ends_keeps_nobody_from_starting() -> None:
 
     assert Look(fail).wait() is None
     assert Look(lambda: os._exit(1)).wait() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_look_that_is_interrupted_removes_what_it_has_made(number: int, tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    reading, writing = os.pipe()
+
+    def hang() -> Problems:
+        folder.mkdir()
+        try:
+            os.write(writing, b".")
+            threading.Event().wait()
+        finally:
+            folder.rmdir()
+        return Problems()
+
+    look = Look(hang)
+    os.read(reading, 1)
+    os.kill(look._pid, number)
+    assert look.wait() is None
+    assert not folder.exists()
+    os.close(reading)
+    os.close(writing)
 
 
 def test_a_look_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

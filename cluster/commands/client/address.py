@@ -4,13 +4,15 @@
 
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from backends.api.errors import InvalidArgumentError
 
 DEFAULT_URL: Final = "localhost:8000"
 _DEFAULT_PORT: Final = 8000
 _UNIX: Final = "unix:"
+# What a path may have as it is, quoted bytes included.
+_OF_PATHS: Final = "/%:@!$&'()*+,;=~"
 _EXPECTED: Final = "expected host:port, http://host:port, https://host:port or unix:/path"
 
 
@@ -65,5 +67,6 @@ def parse_address(text: str) -> Address:
         port = _DEFAULT_PORT
     quoted = f"[{host}]" if ":" in host else host
     netloc = quoted if port is None else f"{quoted}:{port}"
-    base = f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}"
+    path = quote(parts.path.rstrip("/"), safe=_OF_PATHS, errors="surrogateescape")
+    base = f"{parts.scheme}://{netloc}{path}"
     return Address(base, "", base if has_scheme and parts.scheme == "https" else netloc)

@@ -25,6 +25,7 @@ from cluster.commands.client.contexts import (
     TOKEN,
     URL,
     Target,
+    check_header,
     choose_target,
     credentials,
 )
@@ -101,7 +102,7 @@ def target_of(given: argparse.Namespace, environ: Mapping[str, str] | None = Non
     """Return the server that the options and the environment mean.
 
     Raises:
-        InvalidArgumentError: The context is unknown or wrong.
+        InvalidArgumentError: The context is unknown or wrong, or a header cannot be sent.
         UsageError: A header is none.
     """
     environ = os.environ if environ is None else environ
@@ -110,6 +111,8 @@ def target_of(given: argparse.Namespace, environ: Mapping[str, str] | None = Non
     own = {name: getattr(given, name) for name in names if getattr(given, name)}
     if "api_key_file" in own or "token_file" in own:
         own = {"api_key_file": "", "token_file": "", **own}
+    for name, value in target.headers.items():
+        check_header(name, value, f"{target.source}: header {name!r}")
     headers = {**target.headers, **dict(map(_header, given.header))}
     return replace(target, headers=headers, timeout_s=given.timeout or target.timeout_s, **own)
 
@@ -183,7 +186,9 @@ def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not (name.strip() and colon):
         raise UsageError("--header expects NAME:VALUE.")
-    return name.strip(), value.strip()
+    name, value = name.strip(), value.strip()
+    check_header(name, value, "--header")
+    return name, value
 
 
 def _tls(target: Target) -> Any:

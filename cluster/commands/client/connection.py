@@ -145,6 +145,7 @@ class Server:
 
         Raises:
             UnavailableError: There is no server, or it does not answer.
+            InvalidArgumentError: No host can have its name.
             TritonError: It answers with an error; the class is that of the status.
         """
         with self._opened(method, path, body, headers or {}, timeout_s) as answer:
@@ -184,6 +185,10 @@ class Server:
             cause = getattr(error, "reason", error)
             cause = cause if isinstance(cause, Exception) else error
             raise UnavailableError(_why_not(self.address.shown, cause, limit_s)) from None
+        except UnicodeError:
+            raise InvalidArgumentError(
+                f"{self.address.shown!r} is no name of a host. Check the name, or give --url."
+            ) from None
 
 
 def model_path(name: str, version: str = "") -> str:

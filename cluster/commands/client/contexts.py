@@ -14,6 +14,7 @@ A context file names servers, so that their URLs and credentials need not be giv
 The credentials of a context go to its URL alone: one that is given otherwise gets none of them.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -31,6 +32,9 @@ TOKEN: Final = "MANTA_TOKEN"  # noqa: S105 - the variable's name
 KEY_HEADER: Final = "X-API-Key"
 
 _PATHS: Final = ("api_key_file", "token_file", "ca_cert", "client_cert", "client_key")
+
+# A token of RFC 9110.
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 ReadFile = Callable[[Path], str]
 
@@ -97,11 +101,15 @@ def choose_target(url: str, context: str, environ: Mapping[str, str], read: Read
         text = ""
     except OSError as error:
         raise InvalidArgumentError(f"context file '{path}': {error.strerror}") from None
+    except UnicodeError:
+        raise InvalidArgumentError(f"context file '{path}' is not UTF-8") from None
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidArgumentError(f"context file '{path}' is no TOML: {error}") from None
     name = context or document.get("current", "")
+    if not isinstance(name, str):
+        raise InvalidArgumentError(f"context file '{path}': current: expected a context's name")
     if not name:
         return Target()
     return _context(name, document.get("contexts", {}), path)
@@ -136,15 +144,42 @@ def credentials(target: Target, environ: Mapping[str, str], read: ReadFile) -> d
     """Return the headers that say who asks; empty for nobody.
 
     Raises:
-        InvalidArgumentError: A file cannot be read, or has no credentials.
+        InvalidArgumentError: A file cannot be read, or has no credentials; or they fit no header.
     """
-    key, token = environ.get(API_KEY, ""), environ.get(TOKEN, "")
+    key, token = environ.get(API_KEY, "").strip(), environ.get(TOKEN, "").strip()
+    sources = (API_KEY, TOKEN)
     if target.api_key_file or target.token_file:
         # Those that were chosen with the server, not what happens to be in the environment.
         key = _secret(target.api_key_file, read)
         token = _secret(target.token_file, read)
+        sources = (f"credentials '{target.api_key_file}'", f"credentials '{target.token_file}'")
+    check_header(KEY_HEADER, key, sources[0])
+    check_header("Authorization", token, sources[1])
     found = {KEY_HEADER: key} if key else {}
     return found | ({"Authorization": f"Bearer {token}"} if token else {})
+
+
+def check_header(name: str, value: str, source: str) -> None:
+    """Refuse what HTTP cannot send as a header; the message never has the value.
+
+    Args:
+        name: Its name.
+        value: Its value.
+        source: Where it was given, for people.
+
+    Raises:
+        InvalidArgumentError: It cannot be sent.
+    """
+    if not _HEADER_NAME.fullmatch(name):
+        raise InvalidArgumentError(
+            f"{source}: expected a name of ASCII letters, digits and - for the header"
+        )
+    try:
+        value.encode("latin-1")
+    except UnicodeError:
+        raise InvalidArgumentError(f"{source}: only characters of Latin-1 can be sent") from None
+    if any(each in value for each in "\r\n\0"):
+        raise InvalidArgumentError(f"{source}: a header is one line, without control characters")
 
 
 def _secret(path: str, read: ReadFile) -> str:

@@ -18,6 +18,7 @@ from cluster.commands.client.address import Address, parse_address
         ("https://host", "https://host", "https://host"),
         ("https://host:2/manta/", "https://host:2/manta", "https://host:2/manta"),
         ("[::1]:9", "http://[::1]:9", "[::1]:9"),
+        ("host:1/ü%20", "http://host:1/%C3%BC%20", "host:1"),
         ("localhost:8002/metrics", "http://localhost:8002/metrics", "localhost:8002"),
     ],
 )

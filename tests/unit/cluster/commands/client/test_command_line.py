@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.api.errors import UnavailableError
+from backends.api.errors import InvalidArgumentError, UnavailableError
 from cluster.commands.client.command_line import (
     UsageError,
     add_json,
@@ -104,6 +104,26 @@ def test_a_header_that_is_given_goes_before_credentials_of_the_environment() -> 
 @pytest.mark.parametrize("text", ["nonsense", ": value"])
 def test_a_header_needs_a_name_and_a_colon(text: str) -> None:
     assert run_with(lambda given: bool(connect(given, {})), "-H", text) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["A b: s3cret", "A: s3cret\u0142", "A: s3cret\nB: c", "\u00fc: s3cret"]
+)
+def test_a_header_that_cannot_be_sent_is_refused_and_not_repeated(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_with(lambda given: bool(connect(given, {"HOME": "/none"})), "-H", text) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: --header: ")
+    assert "s3cret" not in error
+
+
+def test_a_header_of_a_context_that_cannot_be_sent_is_said_with_the_context(tmp_path: Path) -> None:
+    file = tmp_path / "contexts.toml"
+    file.write_text('current = "a"\n[contexts.a]\nurl = "x:1"\nheaders = { A = "s3cret\\n" }\n')
+    with pytest.raises(InvalidArgumentError, match=r"^context 'a': header 'A': ") as caught:
+        connect(given_of(), {"MANTA_CONTEXT_FILE": str(file)})
+    assert "s3cret" not in caught.value.message
 
 
 def test_an_option_goes_before_the_contexts_own(tmp_path: Path) -> None:

@@ -134,6 +134,12 @@ def test_a_name_that_is_not_known_is_said() -> None:
         server_at("no-such-host.invalid:1").get("/")
 
 
+@pytest.mark.parametrize("host", ["ü" * 90, "a..ü"])
+def test_a_name_that_no_host_can_have_is_said(host: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="is no name of a host"):
+        server_at(f"{host}:1").get("/")
+
+
 def test_a_silent_server_is_said_with_the_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]

@@ -73,6 +73,7 @@ def test_a_url_that_is_given_gets_no_credentials_of_the_context() -> None:
     [
         (FILE, "lap", "context 'lap' is not in .* which has lab, home"),
         ("[", "", "is no TOML"),
+        ('current = ["a"]', "", "current: expected"),
         ('current = "a"\n[contexts.a]\nurl = 1', "", "expected url"),
         ('current = "a"\n[contexts.a]\nurl = "x"\nkey = "k"', "", "unknown key 'key'"),
         ('current = "a"\n[contexts.a]\nurl = "x"\nheaders = {a = 1}', "", "headers"),
@@ -93,6 +94,13 @@ def test_a_file_that_may_not_be_read_is_said() -> None:
         choose_target("", "", AT, refuse)
 
 
+def test_a_file_that_is_not_utf_8_is_said(tmp_path: Path) -> None:
+    (tmp_path / "c").write_bytes(b"\xff")
+    environ = {"MANTA_CONTEXT_FILE": str(tmp_path / "c")}
+    with pytest.raises(InvalidArgumentError, match="is not UTF-8"):
+        choose_target("", "", environ, Path.read_text)
+
+
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
@@ -111,6 +119,30 @@ def test_keys_and_tokens_of_the_environment_are_shown() -> None:
         "X-API-Key": "k",
         "Authorization": "Bearer t",
     }
+
+
+def test_a_line_end_around_a_credential_of_the_environment_is_none_of_it() -> None:
+    environ = {"MANTA_API_KEY": "k\n", "MANTA_TOKEN": " t\r\n"}
+    assert credentials(Target(), environ, absent) == {
+        "X-API-Key": "k",
+        "Authorization": "Bearer t",
+    }
+
+
+@pytest.mark.parametrize("name", ["MANTA_API_KEY", "MANTA_TOKEN"])
+@pytest.mark.parametrize("value", ["s3cret\nX: y", "s3cret\u0142", "s3cret\udcff", "s3cret\0"])
+def test_a_credential_that_fits_no_header_is_refused_and_not_repeated(
+    name: str, value: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=name) as caught:
+        credentials(Target(), {name: value}, absent)
+    assert "s3cret" not in caught.value.message
+
+
+def test_a_file_whose_credential_fits_no_header_is_named() -> None:
+    with pytest.raises(InvalidArgumentError, match="'/t': only characters of Latin-1") as caught:
+        credentials(Target(token_file="/t"), {}, lambda _: "s3cret\u0142")
+    assert "s3cret" not in caught.value.message
 
 
 def test_files_of_credentials_go_before_the_environment() -> None:

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inference requests: as they are sent, and as curl and Python would send them.
 
-Credentials are never written out: a call that is shown takes them from the environment.
+Values of headers are never written out: a call that is shown takes them from the environment or
+from their files.
 """
 
 import base64
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +24,8 @@ HEADER_LENGTH: Final = "Inference-Header-Content-Length"
 _BINARY: Final = "application/octet-stream"
 _JSON: Final = "application/json"
 _MOST_TYPED_BYTES: Final = 64 << 10
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_NO_VARIABLE: Final = re.compile(r"^(?=\d)|[^A-Z0-9_]")
 _NUMPY_NAMES: Final[Mapping[str, str]] = {
     "BOOL": "bool_",
     "FP16": "float16",
@@ -78,13 +82,21 @@ class Call:
         return document | ({"parameters": dict(self.parameters)} if self.parameters else {})
 
 
-def as_curl(call: Call, address: Address, target: Target, *, is_stream: bool = False) -> str:
+def as_curl(
+    call: Call,
+    address: Address,
+    target: Target,
+    environ: Mapping[str, str],
+    *,
+    is_stream: bool = False,
+) -> str:
     """Return a line of a shell that makes the call with curl.
 
     Args:
         call: The call.
         address: Of the server.
         target: Its certificates and headers.
+        environ: Environment variables, for those of credentials.
         is_stream: Whether responses are asked for one by one.
 
     Raises:
@@ -92,7 +104,7 @@ def as_curl(call: Call, address: Address, target: Target, *, is_stream: bool = F
     """
     words = ["curl", "-sN" if is_stream else "-s", *_curl_connection(address, target)]
     words.append(shlex.quote(address.base + call.path("generate_stream" if is_stream else "infer")))
-    words += [f"-H {each}" for each in _curl_headers(target)]
+    words += [f"-H {each}" for each in _curl_headers(target, environ)]
     text, binary = (json.dumps(call.generated()), b"") if is_stream else call.body()
     if not binary:
         return " ".join([*words, f"-H 'Content-Type: {_JSON}'", "-d", shlex.quote(text)])
@@ -124,29 +136,55 @@ def _curl_connection(address: Address, target: Target) -> list[str]:
     return words
 
 
-def _curl_headers(target: Target) -> list[str]:
-    shown = [f'"{name}: {prefix}${variable}"' for name, prefix, variable in _secrets(target)]
-    return [*shown, *(shlex.quote(f"{name}: {value}") for name, value in _open(target))]
+def _curl_headers(target: Target, environ: Mapping[str, str]) -> list[str]:
+    words = []
+    for each in _headers(target, environ):
+        value = f"$(cat {shlex.quote(each.path)})" if each.path else f"${each.variable}"
+        # Names may have what a shell reads, too.
+        name = each.name if _PLAIN.fullmatch(each.name) else ""
+        before = "" if name else shlex.quote(f"{each.name}: ")
+        words.append(f'{before}"{f"{name}: " if name else ""}{each.prefix}{value}"')
+    return words
 
 
-def _secrets(target: Target) -> list[tuple[str, str, str]]:
-    """Return the headers with credentials: name, what is before them, their variable."""
-    names = {name.lower() for name in target.headers}
-    found = []
-    if target.api_key_file or KEY_HEADER.lower() in names:
-        found.append((KEY_HEADER, "", API_KEY))
-    if target.token_file or "authorization" in names:
-        found.append(("Authorization", "Bearer ", TOKEN))
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """A header whose value is not written out.
+
+    Attributes:
+        name: Its name.
+        variable: Of the environment, which has the value.
+        prefix: What is before it.
+        path: File that has the value in the variable's place; empty for none.
+    """
+
+    name: str
+    variable: str
+    prefix: str = ""
+    path: str = ""
+
+
+def _headers(target: Target, environ: Mapping[str, str]) -> list[_Header]:
+    """Return the headers that go along, of which any may be a secret."""
+    found = [_Header(name, _NO_VARIABLE.sub("_", name.upper())) for name in target.headers]
+    given = {name.lower() for name in target.headers}
+    has_files = bool(target.api_key_file or target.token_file)
+    for each in (
+        _Header(KEY_HEADER, API_KEY, path=target.api_key_file),
+        _Header("Authorization", TOKEN, "Bearer ", target.token_file),
+    ):
+        is_in_environment = not has_files and bool(environ.get(each.variable, "").strip())
+        if each.name.lower() not in given and (each.path or is_in_environment):
+            found.append(each)
     return found
 
 
-def _open(target: Target) -> list[tuple[str, str]]:
-    hidden = {KEY_HEADER.lower(), "authorization", "cookie", "proxy-authorization"}
-    return [each for each in target.headers.items() if each[0].lower() not in hidden]
-
-
 def as_python(
-    call: Call, address: Address, target: Target, sources: Mapping[str, str] | None = None
+    call: Call,
+    address: Address,
+    target: Target,
+    environ: Mapping[str, str],
+    sources: Mapping[str, str] | None = None,
 ) -> str:
     """Return a program that makes the call with tritonclient.
 
@@ -154,11 +192,12 @@ def as_python(
         call: The call.
         address: Of the server.
         target: Its certificates and headers.
+        environ: Environment variables, for those of credentials.
         sources: By input, the file that it came from.
     """
-    secrets, shown = _secrets(target), _open(target)
+    headers = _headers(target, environ)
     lines = ["# pip install tritonclient[http]"]
-    lines += ["import os", ""] if secrets else []
+    lines += ["import os", ""] if any(not each.path for each in headers) else []
     lines += ["import numpy as np", "import tritonclient.http as triton", ""]
     host = address.base.partition("://")[2]
     tls = ", ssl=True" if address.is_encrypted else ""
@@ -176,11 +215,8 @@ def as_python(
         arguments.append(f"model_version={call.version!r}")
     if call.parameters:
         arguments.append(f"parameters={dict(call.parameters)!r}")
-    if secrets or shown:
-        rows = [f"{name!r}: {value!r}" for name, value in shown]
-        rows += [
-            f"{name!r}: {prefix!r} + os.environ[{variable!r}]" for name, prefix, variable in secrets
-        ]
+    if headers:
+        rows = [f"{each.name!r}: {_python_value(each)}" for each in headers]
         arguments.append(f"headers={{{', '.join(rows)}}}")
     lines += [
         f"answer = server.infer({', '.join(arguments)})",
@@ -188,6 +224,13 @@ def as_python(
         '    print(output["name"], answer.as_numpy(output["name"]))',
     ]
     return "\n".join(lines)
+
+
+def _python_value(header: _Header) -> str:
+    value = f"os.environ[{header.variable!r}]"
+    if header.path:
+        value = f"open({header.path!r}).read().strip()"
+    return f"{header.prefix!r} + {value}" if header.prefix else value
 
 
 def _numpy_value(tensor: Tensor, source: str) -> str:

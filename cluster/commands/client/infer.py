@@ -4,6 +4,7 @@
 
 import argparse
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -83,10 +84,10 @@ def _infer(given: argparse.Namespace) -> None:
         target = target_of(given)
         address = parse_address(target.url)
         if given.curl:
-            print(as_curl(call, address, target, is_stream=given.stream))
+            print(as_curl(call, address, target, os.environ, is_stream=given.stream))
         else:
             files = {name: text[1:] for name, text in texts.items() if text.startswith("@")}
-            print(as_python(call, address, target, files))
+            print(as_python(call, address, target, os.environ, files))
     elif given.stream:
         for response in _streamed(server, call):
             print(_line(response) if not given.json else json.dumps(response), flush=True)

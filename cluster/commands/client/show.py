@@ -3,6 +3,7 @@
 """``manta show``: one model: versions, inputs, outputs, and a line that calls it."""
 
 import argparse
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -120,7 +121,7 @@ def _curl(about: Row, config: Row, target: Target) -> str:
         parameters=_SEQUENCE if "sequence_batching" in config else {},
     )
     address = parse_address(target.url)
-    return as_curl(call, address, target, is_stream=_is_decoupled(config))
+    return as_curl(call, address, target, os.environ, is_stream=_is_decoupled(config))
 
 
 def _is_optional(tensor: Row, config: Row) -> bool:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -22,6 +22,9 @@ what its processes have written, else the file of --log-file, or all that its pr
 written."""
 # Marks of Ray's in the files of its workers.
 _MARK: Final = re.compile(rb":(job_id|actor_name|task_name|repr_name):")
+_OF_WORKER: Final = re.compile(r"-[0-9]+\.(out|err)$")
+# All but tab and the end of a line.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _PROCESSES: Final = Path("/proc")
 _POLL_S: Final = 0.25
 _END_BYTES: Final = 1 << 20
@@ -56,7 +59,7 @@ def _files(server: Server, model: str | None) -> dict[Path, str]:
         require_model(index(server), model)
         rows = [row for row in rows if row["model"] == model]
     else:
-        own = _log_file(server)
+        own = _log_file(server, [row["pid"] for row in rows if row["pid"]])
         if own is not None:
             return {own: str(own)}
     found = {
@@ -66,12 +69,14 @@ def _files(server: Server, model: str | None) -> dict[Path, str]:
         for path in written_by(row["pid"])
     }
     if model is None:
-        # Those of the controller and the ingresses lie beside them.
-        folders = {path.parent for path in found}
-        others = sorted(path for each in folders for path in each.glob("worker-*"))
-        new = (each for each in others if each.suffix in {".out", ".err"} and each not in found)
-        found |= {each: each.name for each in new}
+        found |= {each: each.name for each in _beside(found) if each not in found}
     return found
+
+
+def _beside(files: Collection[Path]) -> list[Path]:
+    """Return the files beside those of instances: of the controller and the ingresses, too."""
+    found = (path for each in {path.parent for path in files} for path in each.glob("worker-*"))
+    return sorted(path for path in found if path.suffix in {".out", ".err"})
 
 
 def written_by(pid: int) -> list[Path]:
@@ -89,12 +94,30 @@ def written_by(pid: int) -> list[Path]:
     return found
 
 
-def _log_file(server: Server) -> Path | None:
+def _log_file(server: Server, pids: Sequence[int]) -> Path | None:
+    """Return the server's log file, if a process of the server on this machine has it open.
+
+    Any file of this machine may have the path that a server elsewhere tells.
+    """
     try:
-        path = server.get("/v2/logging").get("log_file", "")
+        path = Path(server.get("/v2/logging").get("log_file", ""))
     except TritonError:
         return None
-    return Path(path) if path and Path(path).is_file() else None
+    if not path.is_absolute() or not path.is_file():
+        return None
+    files = _beside([each for pid in pids for each in written_by(pid)])
+    numbers = {int(each.stem.rpartition("-")[2]) for each in files if _OF_WORKER.search(each.name)}
+    workers = (pid for pid in sorted(numbers) if written_by(pid))
+    return path if any(_has_open(pid, path) for pid in workers) else None
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    with suppress(OSError):
+        for link in (_PROCESSES / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                if link.samefile(path):
+                    return True
+    return False
 
 
 def show(files: Mapping[Path, str], lines: int, *, follows: bool) -> None:
@@ -138,9 +161,15 @@ def _print(lines: Sequence[bytes], title: str, last: str, *, is_one: bool) -> st
     """Print lines under the name of their file; return whose the last were."""
     if not lines:
         return last
+    # What others have written may not steer a terminal.
+    shown = _escaped if sys.stdout.isatty() else str
     if title != last and not is_one:
-        print(f"==> {title} <==")
+        print(f"==> {shown(title)} <==")
     for line in lines:
-        print(line.decode(errors="replace"), end="")
+        print(shown(line.decode(errors="replace")), end="")
     sys.stdout.flush()
     return title
+
+
+def _escaped(text: str) -> str:
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

@@ -3,12 +3,15 @@
 """``manta logs``, of a server on this machine."""
 
 import io
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cluster.commands.client import logs
 from cluster.commands.client.logs import main, show, tail
+from deployments.settings.server_settings import LogSettings
 from tests.support.asked_server import asked
 
 Output = pytest.CaptureFixture[str]
@@ -52,15 +55,57 @@ async def test_without_a_model_those_of_the_other_processes_come_too(
     ]
 
 
-async def test_without_a_model_it_is_the_file_of_the_server(
-    folder: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def own(folder: Path) -> Path:
+    """A log file that the controller, number 9, has open."""
     file = folder / "server.log"
     file.write_text("line\n")
-    monkeypatch.setattr(logs, "_log_file", lambda _: file)
+    (folder / "proc/9/fd").mkdir(parents=True)
+    (folder / "proc/9/fd/2").symlink_to(folder / "worker-c-9.err")
+    (folder / "proc/9/fd/5").symlink_to(file)
+    return file
+
+
+async def lines_of_server(log_file: str, capsys: Output) -> list[str]:
     async with asked() as server:
+        setattr(server.plane, "settings", SimpleNamespace(log=LogSettings(log_file)))  # noqa: B010
         assert await server.run(main) == 0
-    assert capsys.readouterr().out == "line\n"
+    return capsys.readouterr().out.splitlines()
+
+
+async def test_without_a_model_it_is_the_file_of_the_server(own: Path, capsys: Output) -> None:
+    assert await lines_of_server(str(own), capsys) == ["line"]
+
+
+async def test_a_file_that_no_process_of_the_server_has_open_is_not_read(
+    own: Path, capsys: Output
+) -> None:
+    (own.parent / "proc/9/fd/5").unlink()
+    assert "line" not in await lines_of_server(str(own), capsys)
+
+
+async def test_a_file_that_another_process_has_open_is_not_read(own: Path, capsys: Output) -> None:
+    (own.parent / "proc/9/fd/2").unlink()
+    assert "line" not in await lines_of_server(str(own), capsys)
+
+
+async def test_a_relative_path_is_of_the_servers_folder_not_of_this_one(
+    own: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own.parent)
+    assert "line" not in await lines_of_server(own.name, capsys)
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "said"), [(True, "a\\x1b[2J\tb\n"), (False, "a\x1b[2J\tb\n")]
+)
+def test_what_is_logged_does_not_steer_a_terminal(
+    is_terminal: bool, said: str, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("a\x1b[2J\tb\n")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    show({tmp_path / "a": "A"}, 5, follows=False)
+    assert capsys.readouterr().out == said
 
 
 async def test_a_process_that_only_has_the_number_of_one_is_not_taken_for_it(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.api.errors import InvalidArgumentError, NotFoundError
+from backends.api.errors import InvalidArgumentError, NotFoundError, TritonError
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import InferenceRequest, Tensor, tensor_as_numpy, tensor_from_numpy
 from backends.config.pbtxt import to_json
@@ -36,11 +36,14 @@ class AskedRepository(Repository):
             instance("simple", "2", 1, pid=None, state="waiting", reason="waiting for a GPU"),
         ]
         self.failures: dict[str, str] = {}
+        self.untold: TritonError | None = None
 
     async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
         return self.rows
 
     async def instances(self) -> list[dict[str, Any]]:
+        if self.untold is not None:
+            raise self.untold
         if self.there is None:
             # As a server that has no such route.
             raise NotFoundError("Not Found")

@@ -19,7 +19,14 @@ from cluster.commands.client.command_line import (
     target_of,
 )
 from cluster.commands.client.connection import Server
-from cluster.commands.client.models import LIVE, READY, counted, index, instances
+from cluster.commands.client.models import (
+    LIVE,
+    READY,
+    counted,
+    index,
+    instances,
+    told_instances,
+)
 
 
 def ls(arguments: Sequence[str]) -> int:
@@ -35,7 +42,7 @@ def ls(arguments: Sequence[str]) -> int:
 
 def _ls(given: argparse.Namespace) -> None:
     server = connect(given)
-    there = instances(server)
+    found, there = index(server), told_instances(server)
     rows = [
         {
             "name": row["name"],
@@ -44,7 +51,7 @@ def _ls(given: argparse.Namespace) -> None:
             "instances": counted(there, row["name"], row.get("version", "")),
             "reason": row.get("reason", ""),
         }
-        for row in index(server)
+        for row in found
         if _is_wanted(row["name"], given.pattern)
     ]
     if given.json:
@@ -97,7 +104,7 @@ def _status(given: argparse.Namespace) -> int:
     # Raises where nobody listens, or where the caller may not ask.
     is_ready = _is_ready(server)
     about = server.get("/v2")
-    rows, there = index(server), instances(server)
+    rows, there = index(server), told_instances(server)
     states = Counter(row.get("state") or "not loaded" for row in rows)
     nodes = Counter(row["node"] for row in there or () if row["state"] == LIVE)
     document = {

@@ -7,7 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from backends.api.errors import NotFoundError, PermissionDeniedError
+from backends.api.errors import (
+    InternalError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnavailableError,
+    UnknownError,
+    UnsupportedError,
+)
 from cluster.commands.client.connection import Server
 
 INSTANCES: Final = "/v2/manta/instances"
@@ -24,12 +31,24 @@ def index(server: Server) -> list[Row]:
 
 
 def instances(server: Server) -> list[Row] | None:
-    """Return the instances; None where the server does not tell of them, as Triton."""
+    """Return the instances; None where the server does not tell of them, as Triton.
+
+    Raises:
+        TritonError: It fails to.
+    """
     try:
         rows: list[Row] = server.get(INSTANCES)
     except (NotFoundError, PermissionDeniedError):
         return None
     return rows
+
+
+def told_instances(server: Server) -> list[Row] | None:
+    """Return the instances; None, too, where the server cannot tell now, as in an upgrade."""
+    try:
+        return instances(server)
+    except (InternalError, UnavailableError, UnknownError, UnsupportedError):
+        return None
 
 
 def require_model(rows: Sequence[Row], name: str) -> list[Row]:

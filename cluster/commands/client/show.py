@@ -21,7 +21,7 @@ from cluster.commands.client.command_line import (
 )
 from cluster.commands.client.connection import Server, model_path
 from cluster.commands.client.contexts import Target
-from cluster.commands.client.models import counted, index, instances, require_model
+from cluster.commands.client.models import counted, index, require_model, told_instances
 from cluster.commands.client.tensors import example
 
 # A request of a sequence that is one request long.
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _show(given: argparse.Namespace) -> None:
     server = connect(given)
-    rows, there = require_model(index(server), given.model), instances(server)
+    rows, there = require_model(index(server), given.model), told_instances(server)
     about, config = _described(server, given.model)
     versions = [
         {

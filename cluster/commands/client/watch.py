@@ -22,9 +22,10 @@ from cluster.commands.client.command_line import (
     run,
 )
 from cluster.commands.client.connection import Server
-from cluster.commands.client.models import counted, index, instances
+from cluster.commands.client.models import counted, index, told_instances
 
 _CLEAR: Final = "\x1b[H\x1b[2J"
+_INSTANCE: Final = "instance "
 _NS_PER_MS: Final = 1e6
 
 Row = dict[str, Any]
@@ -110,7 +111,7 @@ def _top(given: argparse.Namespace) -> None:
             names = Load.__dataclass_fields__
             print_json([{name: getattr(each, name) for name in names} for each in shown])
             continue
-        there = instances(server)
+        there = told_instances(server)
         if sys.stdout.isatty():
             print(_CLEAR, end="")
         print_table(
@@ -156,10 +157,10 @@ def events(arguments: Sequence[str]) -> int:
 
 def _events(given: argparse.Namespace) -> None:
     server = connect(given)
-    before = _seen(server)
+    before = _seen(server, {})
     while True:
         time.sleep(given.interval)
-        after = _seen(server)
+        after = _seen(server, before)
         for what, happened in changes(before, after):
             now = datetime.now().astimezone()
             if given.json:
@@ -171,8 +172,8 @@ def _events(given: argparse.Namespace) -> None:
         before = after
 
 
-def _seen(server: Server) -> dict[str, Row]:
-    """Return what there is, by what it is called."""
+def _seen(server: Server, before: Mapping[str, Row]) -> dict[str, Row]:
+    """Return what there is, by what it is called; instances as before while they are not told."""
     found = {
         f"model {row['name']} {row.get('version', '')}".rstrip(): {
             "state": row.get("state", "not loaded"),
@@ -180,9 +181,12 @@ def _seen(server: Server) -> dict[str, Row]:
         }
         for row in index(server)
     }
-    for row in instances(server) or ():
+    rows = told_instances(server)
+    if rows is None:
+        return found | {what: row for what, row in before.items() if what.startswith(_INSTANCE)}
+    for row in rows:
         keys = ("state", "reason", "pid", "node", "restarts")
-        found[f"instance {row['name']}"] = {key: row[key] for key in keys}
+        found[f"{_INSTANCE}{row['name']}"] = {key: row[key] for key in keys}
     return found
 
 

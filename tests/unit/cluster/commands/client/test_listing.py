@@ -6,7 +6,11 @@ import json
 
 import pytest
 
+from backends.api.errors import InternalError, TritonError, UnavailableError
+from cluster.commands.client import watch
 from cluster.commands.client.listing import ls, ps, status
+from cluster.commands.client.show import main as show
+from cluster.commands.client.watch import top
 from tests.support.asked_server import asked
 
 Output = pytest.CaptureFixture[str]
@@ -47,6 +51,23 @@ async def test_a_server_that_does_not_tell_of_instances_is_listed_all_the_same(
         assert "simple  1        READY  -" in capsys.readouterr().out
         assert await server.run(ps) == 1
     assert "does not tell of its instances" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [UnavailableError("an upgrade"), InternalError("a fault")])
+async def test_what_cannot_be_told_of_instances_now_fails_ps_alone(
+    error: TritonError, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch.time, "sleep", lambda _: None)
+    async with asked() as server:
+        server.plane.asked.untold = error
+        server.plane.counts = [[]]
+        assert await server.run(ls, "simple") == 0
+        assert "simple  1        READY  -" in capsys.readouterr().out
+        assert await server.run(status) == 0
+        assert await server.run(show, "simple") == 0
+        assert await server.run(top, "-n", "1") == 0
+        assert await server.run(ps) == 1
+    assert error.message in capsys.readouterr().err
 
 
 async def test_ps_lists_instances_with_their_processes(capsys: Output) -> None:

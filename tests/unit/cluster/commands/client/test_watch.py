@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from backends.api.errors import UnavailableError
 from cluster.commands.client import watch
 from cluster.commands.client.watch import Load, changes, events, loads, top
 from tests.support.asked_server import asked, instance
@@ -80,6 +81,24 @@ def test_a_change_says_what_has_become_of_it(
 
 def test_what_is_as_before_is_not_told() -> None:
     assert list(changes({"x": look("READY")}, {"x": look("READY")})) == []
+
+
+async def test_instances_of_which_nothing_is_told_for_a_while_are_not_gone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asked() as server:
+        repository = server.plane.asked
+        errors = [UnavailableError("an upgrade"), None]
+
+        def sleep(seconds: float) -> None:
+            if not errors:
+                raise KeyboardInterrupt
+            repository.untold = errors.pop(0)
+
+        monkeypatch.setattr(watch.time, "sleep", sleep)
+        with pytest.raises(KeyboardInterrupt):
+            await server.run(events)
+    assert capsys.readouterr().out == ""
 
 
 async def test_events_tell_of_models_and_instances(

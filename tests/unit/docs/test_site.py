@@ -66,3 +66,12 @@ def test_the_readme_has_the_two_commands() -> None:
         "make serve",
         "make test",
     ]
+
+
+def test_a_request_of_the_readme_waits_for_the_server_that_was_started_before_it() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    started = next(
+        at for at, line in enumerate(lines) if line.endswith("--model-repository models &")
+    )
+    request = next(line for line in lines[started:] if line.startswith("curl "))
+    assert "--retry-connrefused" in request

@@ -77,7 +77,8 @@ def test_a_models_name_is_quoted_in_its_url(address: str) -> None:
 
 def test_no_proxy_is_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    monkeypatch.delenv("no_proxy", raising=False)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
     assert "/v2/models/b/infer" in asked(address)
 
 

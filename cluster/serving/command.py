@@ -253,12 +253,15 @@ def _command(
 
 
 def _example(address: str, rows: Sequence[dict[str, Any]]) -> str:
+    from cluster.models.states import DORMANT_REASON  # noqa: PLC0415
     from cluster.serving.texts import curl, example_body, reachable  # noqa: PLC0415
     from deployments.supervision.unix_sockets import is_unix  # noqa: PLC0415
 
     if is_unix(address):
         return curl(address, "/v2")
-    names = list(dict.fromkeys(str(row["name"]) for row in rows if row["state"] == "READY"))
+    # A question about one that is dormant loads it.
+    ready = (row for row in rows if row["state"] == "READY" and row["reason"] != DORMANT_REASON)
+    names = list(dict.fromkeys(str(row["name"]) for row in ready))
     paths = [f"/v2/models/{quote(name, safe='')}" for name in names]
     configs = _configs(f"http://{reachable(address)}", paths[:_ASKED_MODELS])
     bodies = [(example_body(config), path) for path, config in configs]

@@ -68,6 +68,11 @@ def test_else_it_asks_for_a_model_or_the_server(address: str) -> None:
     assert asked("127.0.0.1:1") == "curl http://127.0.0.1:1/v2/models/a"
 
 
+def test_a_dormant_model_is_not_asked_for(address: str) -> None:
+    dormant = [{**row, "reason": "dormant"} for row in ROWS]
+    assert asked(address, dormant) == f"curl http://{address}/v2"
+
+
 def test_a_models_name_is_quoted_in_its_url(address: str) -> None:
     assert asked(address, [{**ROWS[1], "name": "my model"}]) == (
         f"curl http://{address}/v2/models/my%20model/infer"

@@ -127,9 +127,8 @@ def _served(manta: str, folder: str) -> list[str]:
         server.send_signal(signal.SIGTERM)
         server.wait()
     for protocol, port in _PORTS.items():
-        given = addresses[protocol]
-        usual = f"{given.rpartition(':')[0]}:{port}"
-        said = [line.replace(given, usual) for line in said]
+        given = addresses[protocol].rpartition(":")[2]
+        said = [re.sub(rf":{given}\b", f":{port}", line) for line in said]
     shown = f"curl localhost:8000/v2/models/double/infer -d '{_BODY}'"
     return [
         f"{_PROMPT}manta serve --model-repository models &",

@@ -45,7 +45,9 @@ class Problems:
         if not models and len(self.general) == 1:
             return self.general[0]
         count = len(self.general) + len(models)
-        paragraphs = [_counted(count, "problem") + "; nothing was started"]
+        # Triton's text, which scripts look for.
+        found = "Internal - failed to load all models: " if models else ""
+        paragraphs = [f"{found}{_counted(count, 'problem')}; nothing was started"]
         paragraphs += self.general
         paragraphs += ("\n  ".join((f"{name}:", *lines)) for name, lines in models.items())
         if models:

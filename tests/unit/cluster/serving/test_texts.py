@@ -51,7 +51,7 @@ def test_each_of_several_problems_is_a_paragraph_and_the_end_says_how_to_go_on()
         "b03": ("/r/b03:1:1: error: a", "/r/b03:1:1: error: b"),
     }
     assert str(Problems(("--http-port: taken",), models, ("/r", "/s"))) == (
-        "3 problems; nothing was started\n"
+        "Internal - failed to load all models: 3 problems; nothing was started\n"
         "\n"
         "--http-port: taken\n"
         "\n"

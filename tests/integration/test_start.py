@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.integration.conftest import write_add_sub
+from tests.integration.conftest import ADD_SUB, write_add_sub
 from tests.support.server import ROOT, RunningServer
 
 _LOG_DIR = "--log_dir="
@@ -81,10 +81,21 @@ def test_port_in_use_is_named_with_its_flag(tmp_path: Path) -> None:
 
 
 def test_model_that_fails_to_load_stops_the_start_with_its_reason(tmp_path: Path) -> None:
-    write_add_sub(tmp_path, "broken", code="import no_such_module\n")
+    write_add_sub(tmp_path, "broken", code=f"import no_such_module\n{ADD_SUB}")
     done = _serve(
         f"--model-repository={tmp_path}", "--http-port=0", "--grpc-port=0", "--metrics-port=0"
     )
     assert done.returncode == 1
     assert "failed to load all models" in done.stderr
     assert "no_such_module" in done.stderr
+
+
+def test_model_that_cannot_be_loaded_stops_the_start_before_ray_is_started(tmp_path: Path) -> None:
+    write_add_sub(tmp_path, "broken", code="class Model: pass\n")
+    done = _serve(
+        f"--model-repository={tmp_path}", "--http-port=0", "--grpc-port=0", "--metrics-port=0"
+    )
+    assert done.returncode == 1
+    assert "failed to load all models: 1 problem; nothing was started" in done.stderr
+    assert "define class TritonPythonModel" in done.stderr
+    assert "Ray started" not in done.stdout

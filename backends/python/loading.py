@@ -108,8 +108,10 @@ def _import_file(name: str, path: str) -> ModuleType:
     """
     package, _, stem = name.rpartition(".")
     top = package or name
-    for each in [each for each in sys.modules if each == top or each.startswith(f"{top}.")]:
-        del sys.modules[each]
+    # Looking at each name would give a forked process pages of its own for all of them.
+    if top in sys.modules:
+        for each in [each for each in sys.modules if each == top or each.startswith(f"{top}.")]:
+            del sys.modules[each]
     try:
         parent = _run(_package_spec(package, Path(path).parent)) if package else None
         module = _run(importlib.util.spec_from_file_location(name, path))

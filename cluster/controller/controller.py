@@ -17,7 +17,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from cluster.actors.serve_controller import restart_serve_controller
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import ROUTERS_TIMEOUT_S, Boot, read_state
 from cluster.controller.device_rules import device_rules
@@ -37,7 +36,6 @@ from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles, node_files_settings
 from cluster.controller.started_with import settings_now
 from cluster.controller.trying import try_or_restart
-from cluster.controller.wall_clock import WallClockWatch
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.downloads import Downloads
 from cluster.models.lifecycle import ModelLifecycle
@@ -175,8 +173,6 @@ class ModelController:
             lifeline = self._lifeline
             self._supervisor.keep("watch of the owner", lambda: watch_owner(lifeline, self.end))
         self._supervisor.keep("watch of the GCS", self._gcs.run)
-        wall_clock = WallClockWatch(lambda: GCS.run(restart_serve_controller))
-        self._supervisor.keep("watch of the wall clock", wall_clock.run)
         self._host.actors.placer.on_loaded.append(Preloading().loaded)
         # Nobody but its own process watches over a Ray of the server's own.
         is_joined = self._lifeline.period_s > 0

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
+from cluster.actors.serve_controller import restart_serve_controller
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import Boot
 from cluster.controller.consolidating import Consolidation
@@ -18,6 +19,7 @@ from cluster.controller.prefetching import Prefetching
 from cluster.controller.prestarting import Prestarting
 from cluster.controller.reconciler import Look, Policy, Reconciler
 from cluster.controller.unread import UnreadModels
+from cluster.controller.wall_clock import WallClockWatch
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.settings_at_start import ingress_label_selector
@@ -25,6 +27,7 @@ from cluster.residency.device_room import DeviceRoom
 from cluster.residency.keeper import ResidencyKeeper
 from cluster.residency.policy import ResidencyLimits
 from cluster.rollout.driver import Rollouts
+from cluster.threads import GCS
 
 RESIDENCY: Final = "residency"
 REPOSITORIES: Final = "repositories"
@@ -36,6 +39,7 @@ UNREAD: Final = "unread models"
 POLICIES: Final = (
     # A node that drains may have half a minute.
     Policy("evacuation", 2.0, "moves instances off nodes that drain", longest_s=2.0),
+    Policy("wall clock", 1.0, "restarts Serve's controller when it was set back", longest_s=1.0),
     Policy("preemption", 2.0, "gives who waits the room of idle instances of a lower priority"),
     Policy(RESIDENCY, 5.0, "has idle models on demand rest where they are too many or hold room"),
     Policy("rollouts", 1.0, "changes the weights of versions by what their answers tell"),
@@ -72,6 +76,7 @@ def make_reconciler(
     draining = DrainingNodes(nodes, placer, lifecycle)
     looks: dict[str, Look] = {
         "evacuation": draining.look,
+        "wall clock": WallClockWatch(GCS.wrapped(restart_serve_controller)).look,
         "preemption": Preemption(nodes, host.actors, lifecycle).look,
         "rollouts": rollouts.look,
         "autoscaling": autoscaler.look_at_all,

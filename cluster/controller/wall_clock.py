@@ -9,7 +9,6 @@ ingress again that dies meanwhile. A controller of Serve that is started again h
 Ray: python/ray/serve/_private/deployment_state.py _should_start_new_health_check
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -17,7 +16,6 @@ from typing import Final
 
 _log = logging.getLogger(__name__)
 
-PERIOD_S: Final = 1.0
 # A health check that is late by as much as this harms nobody.
 STEP_S: Final = 5.0
 
@@ -54,9 +52,3 @@ class WallClockWatch:
             )
             await self._restart_serve()
         self._offset_s = offset_s
-
-    async def run(self) -> None:
-        """Look for ever."""
-        while True:
-            await asyncio.sleep(PERIOD_S)
-            await self.look()

@@ -21,6 +21,7 @@ from tests.support.controller_fakes import (
 # Each before the one below it.
 ORDER = (
     "evacuation",
+    "wall clock",
     "preemption",
     "residency",
     "rollouts",
@@ -34,7 +35,15 @@ ORDER = (
     "prefetching",
 )
 CONSOLIDATING = {"consolidate_nodes": True, "ingress_label_selector": '{"ingress": "true"}'}
-ALWAYS = {"evacuation", "preemption", "rollouts", "autoscaling", "unused actors", "prestarting"}
+ALWAYS = {
+    "evacuation",
+    "wall clock",
+    "preemption",
+    "rollouts",
+    "autoscaling",
+    "unused actors",
+    "prestarting",
+}
 
 
 def policies_of(controller: ModelController) -> list[str]:
@@ -49,6 +58,11 @@ def test_a_drain_is_seen_within_two_seconds() -> None:
     assert POLICIES[0].period_s == 2.0
     # Also after errors.
     assert POLICIES[0].longest_s == 2.0
+
+
+def test_a_wall_clock_is_compared_each_second_also_after_errors() -> None:
+    (row,) = (policy for policy in POLICIES if policy.name == "wall clock")
+    assert (row.period_s, row.longest_s) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(

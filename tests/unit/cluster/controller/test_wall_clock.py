@@ -5,7 +5,7 @@
 import pytest
 
 from cluster.actors.serve_controller import restart_serve_controller
-from cluster.controller.wall_clock import PERIOD_S, STEP_S, WallClockWatch
+from cluster.controller.wall_clock import STEP_S, WallClockWatch
 from tests.support.control_plane_fakes import in_virtual_time
 from tests.support.fake_ray import FakeRay
 
@@ -35,7 +35,7 @@ class Clocks:
         before = self.restarts
         self.ahead_s += step_s
         for _ in range(3):
-            self.now_s += PERIOD_S
+            self.now_s += 1.0
             await self.watch.look()
         return self.restarts - before
 

@@ -1,16 +1,18 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ray's subscriber to error messages in a driver, which pauses while the head is away.
+"""Error messages of Ray in a driver: its thread that asks for them, and what it prints.
 
-Ray's thread asks it for the next message, which it waits for; while no GCS answers it says at once
-that there is none, and the thread took a whole core.
+Ray's thread asks for the next message, which it waits for; while no GCS answers it is told at once
+that there is none, and took a whole core: here it pauses. What it is told, such as that a worker
+has died, it prints in colour, also into a pipe: Manta logs as much itself.
 
-Ray: python/ray/_private/worker.py listen_error_messages
+Ray: python/ray/_private/worker.py listen_error_messages, print_worker_logs
 """
 
 import threading
 from typing import Any, Final
 
+from ray._private import worker as driver
 from ray._private.worker import global_worker
 
 _PAUSE_S: Final = 0.5
@@ -46,3 +48,8 @@ def pause_while_the_head_is_away() -> None:
     subscriber = getattr(worker, "gcs_error_subscriber", None)
     if subscriber is not None and not isinstance(subscriber, PausingSubscriber):
         worker.gcs_error_subscriber = PausingSubscriber(subscriber, worker.threads_stopped)
+
+
+def print_messages(*, is_wanted: bool) -> None:
+    """Have Ray print, or not print, messages and lines of its processes in this driver."""
+    driver._worker_logs_enabled = is_wanted  # noqa: SLF001 - Ray's debugger sets it, nothing public

@@ -26,7 +26,7 @@ from cluster.server import serve_application
 from cluster.server.app import application
 from cluster.server.claim import claim, require_unclaimed
 from cluster.server.embedded_node import embedded_node, logs_folder
-from cluster.server.error_messages import pause_while_the_head_is_away
+from cluster.server.error_messages import pause_while_the_head_is_away, print_messages
 from cluster.server.ray_environment import prepare
 from cluster.server.reaper import start_reaper
 from cluster.server.shown_lines import manner_of
@@ -235,6 +235,7 @@ class RayCluster:
         """Start a cluster of one's own."""
         dashboard = options.dashboard
         prepare(self._environment, dashboard=dashboard)
+        print_messages(is_wanted=options.verbose)
         self.is_own = True
         forks = self._fork_server
         workers = nullcontext() if forks is None else forks.in_front_of_workers()
@@ -266,6 +267,7 @@ class RayCluster:
             UnavailableError: There is no Ray to join.
         """
         if not self.is_connected:
+            print_messages(is_wanted=False)
             try:
                 ray.init(
                     address=address,

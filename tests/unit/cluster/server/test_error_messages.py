@@ -6,9 +6,14 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from ray._private import worker as driver
 
 from cluster.server import error_messages
-from cluster.server.error_messages import PausingSubscriber, pause_while_the_head_is_away
+from cluster.server.error_messages import (
+    PausingSubscriber,
+    pause_while_the_head_is_away,
+    print_messages,
+)
 
 _ERROR = (b"key", {"job_id": b"1", "error_message": "lost"})
 
@@ -65,3 +70,14 @@ def test_a_process_that_is_no_driver_is_left_alone(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(error_messages, "global_worker", worker)
     pause_while_the_head_is_away()
     assert vars(worker) == {}
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_messages_of_ray_are_printed_only_where_they_are_wanted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, is_wanted: bool
+) -> None:
+    monkeypatch.setattr(driver, "_worker_logs_enabled", not is_wanted)
+    print_messages(is_wanted=is_wanted)
+    message = {"lines": [f"a worker died, {is_wanted}"], "pid": "raylet", "is_err": False}
+    driver.print_to_stdstream(message, ignore_prefix=False)
+    assert ("a worker died" in capsys.readouterr().out) == is_wanted

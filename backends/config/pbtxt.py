@@ -53,6 +53,19 @@ _NO_ENUM_VALUE = re.compile(r'Enum type "inference\.([\w.]+)" has no value named
 _INVALID_ENUM = re.compile(
     r"Invalid enum value (\w+) for enum type inference\.([\w.]+?)(?: at|\.?$)"
 )
+# As NumPy, ONNX and C name types, in capitals.
+_TYPES_ELSEWHERE = {
+    "TYPE_FLOAT": "TYPE_FP32",
+    "TYPE_FLOAT16": "TYPE_FP16",
+    "TYPE_FLOAT32": "TYPE_FP32",
+    "TYPE_FLOAT64": "TYPE_FP64",
+    "TYPE_BFLOAT16": "TYPE_BF16",
+    "TYPE_DOUBLE": "TYPE_FP64",
+    "TYPE_HALF": "TYPE_FP16",
+    "TYPE_INT": "TYPE_INT32",
+    "TYPE_LONG": "TYPE_INT64",
+    "TYPE_BYTES": "TYPE_STRING",
+}
 
 
 def _schema() -> Any:
@@ -290,7 +303,9 @@ def _with_suggestion(reason: str) -> str:
         found = pattern.search(reason)
         if found:
             names = _names_in(found[type_group])
-            near = difflib.get_close_matches(found[name_group], names, n=1, cutoff=0.5)
+            # Most write types as other frameworks name them, which are near to none of these.
+            written = _TYPES_ELSEWHERE.get(found[name_group], found[name_group])
+            near = difflib.get_close_matches(written, names, n=1, cutoff=0.5)
             return f"{reason}, did you mean '{near[0]}'?" if near else reason
     return reason
 

@@ -13,9 +13,10 @@ from deployments.settings.json_lines import printed
 from deployments.settings.log_lines import JSON
 
 _ERRORS: Final = 2
-# Below errors, as Ray logs in C++ and in Python.
+# Below errors, as Ray logs in C++ and in Python; and what its handler of signals says twice.
 _OF_RAY: Final = re.compile(
     rb"\[[\d-]{10} [\d:,]{12} [DIW] \d+ \d+\] (\(\w+\) )?\w+\.(cc|h):\d+: "
+    rb"|\[[\d-]{10} [\d:,]{12} E \d+ \d+\] (\(\w+\) )?logging\.cc:\d+: (\*\*\* SIG|PC: @|    @ )"
     rb"|[\d-]{10} [\d:,]{12}\t(DEBUG|INFO|WARNING) \w+\.py:\d+ -- "
 )
 # INFO, in the log's default format.

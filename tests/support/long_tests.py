@@ -78,6 +78,9 @@ _OF_INTEGRATION = {
     "test_analyze_on_nodes.py::test_the_trial_of_a_node_that_dies": (
         "two nodes; the unit tests of dispatching stay"
     ),
+    "test_transcripts.py::test_a_start_a_request": (
+        "two servers; the unit tests of each text, and starts that are refused, stay"
+    ),
 }
 LONG_TESTS = {f"tests/integration/{test}": why for test, why in _OF_INTEGRATION.items()}
 

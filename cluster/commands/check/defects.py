@@ -40,10 +40,10 @@ class Defect:
     fix: str = ""
 
     def __str__(self) -> str:
-        fix = f"; {self.fix}" if self.fix else ""
+        said = f"{self.text.rstrip().removesuffix('.')}; {self.fix}" if self.fix else self.text
         place = f"{self.file}:{self.line}:{self.column}"
         # Names of files may have any characters.
-        line = f"{place}: {self.severity}: {self.text}{fix}"
+        line = f"{place}: {self.severity}: {said}"
         return " ".join(line.encode(errors="backslashreplace").decode().split())
 
     def as_json(self) -> dict[str, Any]:

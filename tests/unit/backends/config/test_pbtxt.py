@@ -123,6 +123,7 @@ def test_datatype_not_given_is_empty():
             "has no field named \"max_batch_siz\", did you mean 'max_batch_size'?",
         ),
         ("input { data_type: TYPE_FP3 }", "did you mean 'TYPE_FP32'?"),
+        ("input { data_type: TYPE_FLOAT }", "did you mean 'TYPE_FP32'?"),
         ("instance_group { kind: KIND_CPUU }", "did you mean 'KIND_CPU'?"),
         ("dynamic_batching { max_queue_delay: 3 }", "did you mean 'max_queue_delay_microseconds'?"),
         ("max_batch_size: x", "line 1, column 17, at 'max_batch_size: >>>x': Couldn't parse"),

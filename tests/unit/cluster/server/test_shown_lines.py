@@ -16,6 +16,8 @@ OF_RAY = (
     b"[2026-11-28 10:12:13,123 W 4711 4712] core_worker.cc:12: slow",
     b"[2026-11-28 10:12:13,123 I 4711 4712] (gcs_server) gcs_server_io_context.cc:12: up",
     b"2026-11-28 10:12:13,123\tINFO worker.py:1879 -- Connecting",
+    b"[2026-11-28 10:12:13,123 E 4711 4711] logging.cc:474: *** SIGABRT received at time=17 ***",
+    b"[2026-11-28 10:12:13,123 E 4711 4711] logging.cc:474:     @     0x7f05  (unknown)",
 )
 NOT_OF_RAY = (
     b"[2026-11-28 10:12:13,123 E 4711 4712] core_worker.cc:12: broken",

@@ -17,7 +17,7 @@ from tests.faults.models import BUSY, Shape, write_model, write_sequence_model
 from tests.support.busy_clients import OK, BusyClients
 from tests.support.busy_sequences import BusySequences
 from tests.support.gates import takes_minutes
-from tests.support.releases import CodeFolder, evolved
+from tests.support.releases import CodeFolder, broken, evolved
 from tests.support.server import RunningServer, title_of
 
 COUNTED = "counted"
@@ -134,12 +134,7 @@ def test_an_upgrade_loses_nothing_and_leaves_nothing_of_the_old_release(
 def test_a_release_whose_instances_do_not_start_leaves_the_old_ones_serving(
     head: Cluster, old: CodeFolder, tmp_path: Path
 ) -> None:
-    bad = CodeFolder(tmp_path / "bad", "1.1")
-    bad.change(
-        "deployments/instance/actor.py",
-        r"        become_plain\(spec\.log_level\)\n",
-        r"        os._exit(1)\n\g<0>",
-    )
+    bad = broken(CodeFolder(tmp_path / "bad", "1.1"))
     server = serve(old, head, write_models(tmp_path / "models"))
     before = status(old, head)
     with busy(server) as clients:

@@ -71,3 +71,11 @@ def evolved(code: CodeFolder) -> CodeFolder:
         "cluster/controller/durable_state.py", r"    generation: int = 0\n", rf"{field}\g<0>"
     )
     return code
+
+
+def broken(code: CodeFolder) -> CodeFolder:
+    """Have instances end while they start; returns the folder."""
+    code.change(
+        "deployments/instance/actor.py", r"        become_plain\(", r"        os._exit(1)\n\g<0>"
+    )
+    return code

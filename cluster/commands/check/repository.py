@@ -7,9 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.model_config import ModelConfig
+from backends.config.pbtxt import edit
 from backends.config.validation.composing import with_composing
 from cluster.commands.check.agents import CheckedAgents
 from cluster.commands.check.defects import Severity
@@ -94,7 +96,7 @@ class _Ensembles:
     """Checks ensembles against what they are made of."""
 
     def __init__(self, alone: dict[str, Verdict], rules: Rules) -> None:
-        self._alone = alone
+        self._alone = alone = {name: _unaddressed(verdict) for name, verdict in alone.items()}
         self._rules = rules
         self._done: dict[str, Verdict] = {}
         configs = {name: verdict.config for name, verdict in alone.items()}
@@ -150,6 +152,21 @@ class _Ensembles:
 
     def _verdict_of_part(self, part: str) -> Verdict | None:
         return self.verdict(part) if part in self._alone else None
+
+
+def _unaddressed(verdict: Verdict) -> Verdict:
+    """Return a model whose steps name no namespaces: where there are none, loads ignore them."""
+
+    def clear(message: Any) -> None:
+        for step in message.ensemble_scheduling.step:
+            step.ClearField("model_namespace")
+
+    if verdict.config is None or not verdict.config.has_ensemble_scheduling:
+        return verdict
+    return replace(
+        verdict,
+        configs={version: edit(config, clear) for version, config in verdict.configs.items()},
+    )
 
 
 def _why(part: str, verdict: Verdict | None) -> str:

@@ -162,6 +162,16 @@ def test_an_ensemble_is_checked_against_the_models_of_its_steps(
     assert "ensemble tensor IN: inconsistent data type" in only_error(capsys, tmp_path)
 
 
+def test_namespaces_of_steps_count_for_nothing_where_there_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    identity(tmp_path, IDENTITY, "part")
+    ensemble = ENSEMBLE.replace('model_name: "part"', 'model_name: "part" model_namespace: "else"')
+    assert ensemble != ENSEMBLE
+    write(Written("ensemble", ensemble, {"1/.keep": b""}), tmp_path / "e")
+    assert lines_of(capsys, tmp_path) == ["2 of 2 models load, 0 errors, 0 warnings"]
+
+
 def test_a_model_in_two_repositories_is_a_defect(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Log lines as JSON objects: ``--log-format json``. Pure.
+"""Log lines as JSON objects: ``--log-format json``.
 
     {"time":"2026-11-28T10:12:13.123456Z","level":"info","logger":"manta.python_backend.model",
      "message":"warm","model":"digits","version":"1","instance":"digits_0_0","process":4711,
@@ -15,6 +15,8 @@ import logging
 import time
 from collections.abc import Mapping
 from typing import Any, Final
+
+from deployments.settings.log_places import place_of
 
 # Of a record (`extra`), else of its process.
 FIELDS: Final = ("model", "version", "instance", "request_id", "tenant", "trace_id")
@@ -41,7 +43,7 @@ def as_json(record: logging.LogRecord, known: Mapping[str, str], traceback: str 
             "message": record.getMessage(),
             **{name: str(value) for name, value in found.items() if value},
             "process": record.process,
-            "source": f"{record.filename}:{record.lineno}",
+            "source": place_of(record),
             **({"traceback": traceback} if traceback else {}),
         }
     )

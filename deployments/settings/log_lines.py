@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from backends.compiled_form import PACKAGES
 from deployments.settings.json_lines import as_json
+from deployments.settings.log_places import place_of
 from deployments.settings.server_settings import LogSettings
 
 # The packages of this project, what models log and what asyncio says of callbacks that raised; Ray
@@ -145,7 +146,7 @@ class TritonFormatter(_Formatter):
             heading = f"{letter}{time.strftime('%m%d %H:%M:%S', utc)}.{micros:06d}"
         message = record.getMessage()
         text = message if _UNESCAPED else _shown(json.dumps(message, ensure_ascii=False))
-        line = f"{heading} {record.process} {record.filename}:{record.lineno}] {text}"
+        line = f"{heading} {record.process} {place_of(record)}] {text}"
         if record.exc_info:
             line += "\n" + _traceback(self.formatException(record.exc_info))
         return line

@@ -70,10 +70,6 @@ class _Measured:
 class DeviceLeases:
     """The devices of all instances of one controller.
 
-    Args:
-        look: Returns the nodes, with their GPUs.
-        reports: What the nodes tell of their GPUs.
-
     Attributes:
         rules: By what rules instances get devices.
     """
@@ -102,11 +98,8 @@ class DeviceLeases:
     ) -> InstanceSpec:
         """Wait until there is a device for an instance and give it to it, until `release`.
 
-        Until it has another, an instance that is created anew keeps what it had.
-
-        Args:
-            spec: Its recipe.
-            on_blocked: Called with what it waits for, each time it is looked for in vain.
+        Until it has another, an instance that is created anew keeps what it had. ``on_blocked`` is
+        called each time it is looked for in vain.
 
         Returns:
             The recipe with the device; as it was when it needs none, or Ray chooses.

@@ -91,13 +91,7 @@ async def _find_live(host: InstanceHost, name: ActorName) -> LiveInstance | None
 async def retire_instances(
     host: InstanceHost, instances: Iterable[LiveInstance], drain_s: float
 ) -> None:
-    """Have actors finish their requests and refuse others, then kill them.
-
-    Args:
-        host: The cluster.
-        instances: Actors that routers send nothing to any more.
-        drain_s: How long they may take.
-    """
+    """Have actors that routers have left finish their requests, so long at most; then kill them."""
     await asyncio.gather(*(_retire(host, instance, drain_s) for instance in instances))
 
 

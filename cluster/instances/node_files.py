@@ -64,9 +64,6 @@ class Wanted:
     """The files of a version that an instance needs.
 
     Attributes:
-        model_name: The model.
-        model_key: Its key.
-        version: Version number.
         files: What it is loaded from.
         config_json: Its config, for its agents.
     """
@@ -136,11 +133,7 @@ class _Uses:
 
 
 class NodeFilesActor:
-    """The actor; made by `fetch_to_node` and `offer_files`.
-
-    Args:
-        settings: Those of the server.
-    """
+    """The actor; made by `fetch_to_node` and `offer_files`."""
 
     def __init__(self, settings: NodeFilesSettings) -> None:
         # Every instance imports this module; only this actor needs what reads stores.
@@ -254,11 +247,7 @@ def fetch_to_node(spec: InstanceSpec) -> None:
 
 
 def offer_files(settings: NodeFilesSettings, location: str) -> str:
-    """Have the node that has files of a load give them to others; not on an event loop.
-
-    Args:
-        settings: What its actor is started with.
-        location: Of the files; names the node.
+    """Have the node that a location names give its files of a load; not on an event loop.
 
     Returns:
         The address where nodes ask for them.

@@ -50,13 +50,12 @@ class _Promise:
 class Placer:
     """The places of all instances of one controller.
 
-    Args:
-        look: Returns the nodes there are and what is free on each.
-        devices: The GPUs.
-
     Attributes:
         on_waits: Called when an instance waits for room.
         on_loaded: Each is called when an instance is loaded, or was found alive.
+        waiting: Who waits for room, by the instance's name.
+        waiting_for_nodes: Who waits in the controller and may start on one more node, by name:
+            Ray has room for them.
         kept_free: Ids of nodes that no instance is placed on, as if they drained.
     """
 
@@ -74,21 +73,10 @@ class Placer:
         self._counts: Counter[str] = Counter()
         self._promises: dict[str, _Promise] = {}
         self._released = asyncio.Event()
-        self._waiting: dict[str, Waiting] = {}
-        # Whom one more node would help, though Ray has room for them.
-        self._waiting_for_nodes: dict[str, InstanceSpec] = {}
+        self.waiting: dict[str, Waiting] = {}
+        self.waiting_for_nodes: dict[str, InstanceSpec] = {}
         # Who makes room for whom.
         self._displaced: dict[str, str] = {}
-
-    @property
-    def waiting(self) -> Mapping[str, Waiting]:
-        """Who waits for room, by the instance's name."""
-        return self._waiting
-
-    @property
-    def waiting_for_nodes(self) -> Mapping[str, InstanceSpec]:
-        """Who waits in the controller and may start on one more node, by name: not in Ray."""
-        return self._waiting_for_nodes
 
     @property
     def nodes_in_use(self) -> frozenset[str]:
@@ -101,13 +89,13 @@ class Placer:
 
     def waits(self, spec: InstanceSpec, reason: str) -> None:
         """Note that an instance waits for room, until it has some, or is released."""
-        self._waiting[spec.name] = Waiting(spec, reason)
+        self.waiting[spec.name] = Waiting(spec, reason)
         self.on_waits()
 
     def has_room(self, name: str) -> None:
         """Note that an instance waits no longer: it loads, or is about to."""
-        self._waiting_for_nodes.pop(name, None)
-        if self._waiting.pop(name, None) is not None:
+        self.waiting_for_nodes.pop(name, None)
+        if self.waiting.pop(name, None) is not None:
             self._tell_released()
 
     def displaced(self, name: str, by: str) -> None:
@@ -130,16 +118,16 @@ class Placer:
             InvalidArgumentError: A parameter of its model is malformed.
             UnavailableError: Every GPU that it could have is above its load limit.
         """
-        while self._displaced.get(spec.name) in self._waiting:
+        while self._displaced.get(spec.name) in self.waiting:
             by = self._displaced[spec.name]
             on_blocked(f"waiting until {by}, which has a higher priority, has got its room")
             await self._wait_released()
         self._displaced.pop(spec.name, None)
 
         def waits(outcome: Waits) -> None:
-            self._waiting_for_nodes.pop(spec.name, None)
+            self.waiting_for_nodes.pop(spec.name, None)
             if outcome.ends_with_node:
-                self._waiting_for_nodes[spec.name] = spec
+                self.waiting_for_nodes[spec.name] = spec
             on_blocked(outcome.reason)
 
         spec = replace(await self.devices.wait_assigned(spec, waits), node=None)
@@ -173,10 +161,6 @@ class Placer:
         there = cluster.with_draining(self.kept_free)
         return choose_node(spec, there, self._occupancy(spec))
 
-    async def is_misplaced(self, description: InstanceDescription) -> bool:
-        """Whether it waits for a device no longer; see `DeviceLeases.is_misplaced`."""
-        return await self.devices.is_misplaced(description)
-
     def loaded(self, description: InstanceDescription) -> None:
         """Note an instance that is loaded, or was found alive, and where that is."""
         self.devices.loaded(description)
@@ -192,8 +176,8 @@ class Placer:
         self.devices.release(name)
         self._promises.pop(name, None)
         self._displaced.pop(name, None)
-        self._waiting_for_nodes.pop(name, None)
-        waited = self._waiting.pop(name, None) is not None
+        self.waiting_for_nodes.pop(name, None)
+        waited = self.waiting.pop(name, None) is not None
         if self._take(name) or waited:
             self._tell_released()
 

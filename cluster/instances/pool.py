@@ -24,7 +24,7 @@ from cluster.instances.prober import Prober
 from cluster.placement.explanation import InstanceStatus
 from cluster.placement.planner import ActorName
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.instance.spec import InstanceDescription, InstanceSpec
+from deployments.instance.spec import InstanceSpec
 from deployments.metrics.counters import Snapshot, encode, merge
 
 
@@ -35,7 +35,7 @@ class InstancePool:
         on_change: Called on the loop whenever endpoints or reasons changed.
         host: Where the actors live.
         prober: Tells of actors that get nowhere.
-        devices: Gives instances their places; None leaves that to Ray.
+        placer: Gives instances their places.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class InstancePool:
         on_change: Callable[[], None],
         host: InstanceHost,
         prober: Prober,
-        devices: Placer | None = None,
+        placer: Placer,
     ) -> None:
         self._on_change = on_change
         self._host = host
         self._prober = prober
-        self._devices = devices
+        self._placer = placer
         self._members: list[InstancePlace] = []
         self._staged: list[InstancePlace] = []
         self._leaving: list[InstancePlace] = []
@@ -299,9 +299,8 @@ class InstancePool:
         """
         self._next_index = max((self._next_index, *(index + 1 for index in taken)))
         for found in live:
-            description = found.description
-            places = self._leaving if description.is_draining else self._members
-            self._add(places, description.spec, found.handle, description).settle()
+            places = self._leaving if found.description.is_draining else self._members
+            self._add(places, found.description.spec, found).settle()
         for place in self._leaving:
             place.stop_watching()
         self._to_drain = list(self._leaving)
@@ -337,21 +336,10 @@ class InstancePool:
         self._on_change()
 
     def _add(
-        self,
-        places: list[InstancePlace],
-        spec: InstanceSpec,
-        handle: object = None,
-        description: InstanceDescription | None = None,
+        self, places: list[InstancePlace], spec: InstanceSpec, live: LiveInstance | None = None
     ) -> InstancePlace:
         place = InstancePlace(
-            spec,
-            self._notify,
-            self._host,
-            self._prober,
-            handle,
-            description,
-            self._devices,
-            self._renumbered,
+            spec, self._notify, self._host, self._prober, self._placer, self._renumbered, live
         )
         places.append(place)
         self._next_index = max(self._next_index, spec.index + 1)

@@ -10,10 +10,14 @@ from typing import Any
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
+from cluster.devices.inventory import Inventory
+from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.host import ActorLostError, ActorUnreachableError
+from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
 from cluster.instances.reachability import Knock
 from cluster.placement.demand import ClusterResources
+from cluster.placement.node_devices import NodeDevices
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceDescription, InstanceSpec
@@ -252,3 +256,15 @@ async def until(condition: Callable[[], object], within_s: float = 600.0) -> flo
         assert loop.time() - start_s < within_s
         await asyncio.sleep(0.01)
     return loop.time() - start_s
+
+
+def anywhere() -> Placer:
+    """Return a placer that leaves all places to the host."""
+
+    async def no_nodes() -> ClusterResources:
+        return ClusterResources()
+
+    async def no_devices(node_id: str) -> Inventory:
+        return Inventory()
+
+    return Placer(no_nodes, DeviceLeases(no_nodes, NodeDevices(no_devices)))

@@ -9,7 +9,7 @@ from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from deployments.instance.spec import Gang, InstanceSpec
 from tests.support.control_plane_fakes import in_virtual_time
-from tests.support.instance_host import FakeHost, spec, started, until
+from tests.support.instance_host import FakeHost, anywhere, spec, started, until
 
 
 def gang(index: int = 0) -> InstanceSpec:
@@ -17,7 +17,7 @@ def gang(index: int = 0) -> InstanceSpec:
 
 
 def pool_of(host: FakeHost) -> InstancePool:
-    return InstancePool(lambda: None, host, Prober(0.0))
+    return InstancePool(lambda: None, host, Prober(0.0), anywhere())
 
 
 @in_virtual_time

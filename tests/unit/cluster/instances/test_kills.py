@@ -7,7 +7,7 @@ import asyncio
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from tests.support.control_plane_fakes import in_virtual_time
-from tests.support.instance_host import FakeHost, spec, started, until
+from tests.support.instance_host import FakeHost, anywhere, spec, started, until
 
 TIMEOUT_S = 10.0
 
@@ -15,7 +15,7 @@ TIMEOUT_S = 10.0
 @in_virtual_time
 async def test_an_instance_that_hangs_is_replaced_though_its_first_kill_failed() -> None:
     host, prober = FakeHost(), Prober(TIMEOUT_S)
-    pool = InstancePool(lambda: None, host, prober)
+    pool = InstancePool(lambda: None, host, prober, anywhere())
     await started(pool, (spec(),))
     (hung,) = host.alive
     hung.progress = None
@@ -30,7 +30,7 @@ async def test_an_instance_that_hangs_is_replaced_though_its_first_kill_failed()
 @in_virtual_time
 async def test_a_kill_that_was_lost_is_repeated() -> None:
     host, prober = FakeHost(), Prober(TIMEOUT_S)
-    pool = InstancePool(lambda: None, host, prober)
+    pool = InstancePool(lambda: None, host, prober, anywhere())
     await started(pool, (spec(),))
     (hung,) = host.alive
     hung.progress = None
@@ -45,7 +45,7 @@ async def test_a_kill_that_was_lost_is_repeated() -> None:
 @in_virtual_time
 async def test_an_instance_that_would_not_die_is_replaced_under_another_name() -> None:
     host, prober = FakeHost(), Prober(TIMEOUT_S)
-    pool = InstancePool(lambda: None, host, prober)
+    pool = InstancePool(lambda: None, host, prober, anywhere())
     await started(pool, (spec(),))
     (hung,) = host.alive
     hung.progress = None
@@ -64,7 +64,7 @@ async def test_an_instance_that_would_not_die_is_replaced_under_another_name() -
 async def test_an_actor_that_nobody_knows_of_gives_its_name_back() -> None:
     host, prober = FakeHost(), Prober(0.0)
     unknown = await host.create(spec())
-    pool = InstancePool(lambda: None, host, prober)
+    pool = InstancePool(lambda: None, host, prober, anywhere())
     pool.adopt((), (spec(),))
     await until(lambda: pool.is_live)
     assert host.killed == [unknown.incarnation]
@@ -75,7 +75,7 @@ async def test_an_actor_that_nobody_knows_of_gives_its_name_back() -> None:
 @in_virtual_time
 async def test_an_instance_is_ended_though_its_kill_hangs_or_fails_and_nobody_waits() -> None:
     host, prober = FakeHost(), Prober(0.0)
-    pool = InstancePool(lambda: None, host, prober)
+    pool = InstancePool(lambda: None, host, prober, anywhere())
     await started(pool, (spec(),))
     host.hung_kills, host.fail_kill = 1, [ConnectionError("no head")]
     begin_s = asyncio.get_running_loop().time()

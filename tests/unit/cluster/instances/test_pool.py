@@ -27,7 +27,15 @@ from cluster.placement.demand import ClusterResources, NodeResources
 from deployments.instance.progress import Progress
 from deployments.metrics.counters import Snapshot, decode
 from tests.support import virtual_time
-from tests.support.instance_host import LOAD_S, FakeActor, FakeHost, spec, started, until
+from tests.support.instance_host import (
+    LOAD_S,
+    FakeActor,
+    FakeHost,
+    anywhere,
+    spec,
+    started,
+    until,
+)
 
 TIMEOUT_S = 10.0
 
@@ -39,7 +47,7 @@ class _World:
         self.host = FakeHost()
         self.prober = Prober(TIMEOUT_S)
         self.reasons: list[str] = []
-        self.pool = InstancePool(self._changed, self.host, self.prober)
+        self.pool = InstancePool(self._changed, self.host, self.prober, anywhere())
 
     def _changed(self) -> None:
         if not self.reasons or self.reasons[-1] != self.pool.reason:
@@ -265,7 +273,7 @@ async def test_live_instances_say_what_they_have_counted(world: _World) -> None:
 @with_world
 async def test_live_instances_are_found_and_adopted(world: _World) -> None:
     await started(world.pool, [spec(0)])
-    other = InstancePool(lambda: None, world.host, world.prober)
+    other = InstancePool(lambda: None, world.host, world.prober, anywhere())
     found = (await find_live_instances(world.host)).described
     other.adopt(found, [spec(1)])
     assert [endpoint.incarnation for endpoint in other.endpoints] == ["i0"]
@@ -311,7 +319,7 @@ async def test_a_stopped_actor_that_does_not_go_on_is_killed(world: _World) -> N
 @with_world
 async def test_what_starts_in_the_place_of_a_silent_actor_has_another_name(world: _World) -> None:
     actor = await world.host.create(spec(1))
-    other = InstancePool(lambda: None, world.host, world.prober)
+    other = InstancePool(lambda: None, world.host, world.prober, anywhere())
     other.adopt((), [spec(1)], taken={1})
     await until(lambda: len(other.endpoints) == 1)
     assert [each.name for each in other.specs] == [spec(2).name]
@@ -488,7 +496,7 @@ class _FullHost(FakeHost):
 async def test_instances_that_wait_for_long_are_asked_after_less_and_less(world: _World) -> None:
     world.host = host = _FullHost()
     host.dies_silently = True
-    world.pool = InstancePool(world._changed, host, world.prober)
+    world.pool = InstancePool(world._changed, host, world.prober, anywhere())
     starting = asyncio.create_task(started(world.pool, [spec(index) for index in range(20)]))
     await asyncio.sleep(20)
     assert host.asked == 20 * 4

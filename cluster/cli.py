@@ -10,10 +10,7 @@ from importlib import import_module
 from typing import TextIO
 
 from backends.compiled_form import is_compiled
-from cluster import __version__
-
-# As shells report a command that a signal has ended.
-_SIGNAL_EXIT_CODE = 128
+from cluster import SIGNAL_EXIT_CODE, __version__
 
 # Kubernetes manifests for Triton, KServe's among them, have its command as the first argument.
 _SERVE_COMMANDS = ("serve", "tritonserver")
@@ -32,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _forget_output()
         return 0
     except KeyboardInterrupt:
-        return _SIGNAL_EXIT_CODE + signal.SIGINT
+        return SIGNAL_EXIT_CODE + signal.SIGINT
 
 
 def _run(argv: Sequence[str] | None) -> int:

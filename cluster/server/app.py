@@ -38,13 +38,7 @@ from cluster.release import own_release
 from cluster.server import ingress_entry, serve_application
 from cluster.server.claim import claim_again
 from cluster.server.node_counting import NodeCountingPolicy, NodeRoleReader
-from cluster.server.transport_options import (
-    check_access,
-    check_captures,
-    check_tls,
-    grpc_options,
-    tls_files,
-)
+from cluster.server.transport_options import FILE_CHECKS, grpc_options, listeners, tls_files
 from deployments.contracts.wake_limits import WakeLimits
 from deployments.ingress import Ingress
 from deployments.ingress_settings import IngressSettings
@@ -60,16 +54,13 @@ def settings_from(
     options: ServerOptions, wait_for_models: WaitForModels = WaitForModels.NONE
 ) -> IngressSettings:
     """Pick what an ingress replica needs out of the options."""
+    ports = {name: (host, port) if on else None for name, on, host, port in listeners(options)}
     return IngressSettings(
         server_id=options.id,
         strict_readiness=options.strict_readiness,
-        http=(options.http_address, options.http_port) if options.allow_http else None,
-        grpc=(options.grpc_address, options.grpc_port) if options.allow_grpc else None,
-        metrics=(
-            (options.metrics_address or options.http_address, options.metrics_port)
-            if options.allow_metrics
-            else None
-        ),
+        http=ports["http"],
+        grpc=ports["grpc"],
+        metrics=ports["metrics"],
         grpc_server=options.grpc_server,
         http_max_input_bytes=options.http_max_input_size,
         lanes=lane_settings(options),
@@ -193,9 +184,8 @@ def build(arguments: dict[str, Any]) -> serve.Application:
         # Replicas come and go without anyone who could tell the next one what was chosen.
         if not getattr(options, name):
             raise InvalidArgumentError(f"{name}: an application on Serve needs a port, got 0")
-    check_tls(options)
-    check_captures(options)
-    check_access(options)
+    for check in FILE_CHECKS:
+        check(options)
     owner = Owner(
         token="serve",  # noqa: S106 - names the owner, opens nothing
         description=f"an application on Serve (deployed from {socket.gethostname()};"

@@ -29,9 +29,10 @@ _END_TIMEOUT_S: Final = 60.0
 class ControllerActors:
     """What a claim needs of the actors of the cluster this process is connected with."""
 
-    def find(self) -> Any:
-        """Return the handle of the controller; None when there is none."""
-        return find_controller()
+    find = staticmethod(find_controller)
+    create = staticmethod(get_or_create_controller)
+    wait_gone = staticmethod(wait_gone)
+    sleep = staticmethod(time.sleep)
 
     def ask(self, handle: Any, method: str, timeout_s: float | None) -> Any:
         """Call a controller's method and return its answer.
@@ -41,18 +42,6 @@ class ControllerActors:
             RayActorError: It is gone.
         """
         return ray.get(getattr(handle, method).remote(), timeout=timeout_s)
-
-    def create(self, options: ServerOptions, owner: Owner) -> Any:
-        """Return the handle of the controller, created when there is none."""
-        return get_or_create_controller(options, owner)
-
-    def wait_gone(self, timeout_s: float) -> None:
-        """Wait until an ending controller's name is free."""
-        wait_gone(timeout_s)
-
-    def sleep(self, delay_s: float) -> None:
-        """Let time pass."""
-        time.sleep(delay_s)
 
 
 _RAY: Final = ControllerActors()

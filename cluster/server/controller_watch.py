@@ -34,13 +34,7 @@ _ENDED: Final = (
 
 
 class ControllerWatch:
-    """Looks on a thread of its own: a call of a GCS that is away returns when it is back.
-
-    Args:
-        controller: The controller.
-        say: Takes a line for the operator.
-        clock_s: Monotonic clock.
-    """
+    """Looks on a thread of its own: a call of a GCS that is away returns when it is back."""
 
     def __init__(
         self,
@@ -56,11 +50,7 @@ class ControllerWatch:
         self._said = ""
 
     def start(self, ended: threading.Event) -> None:
-        """Begin to look.
-
-        Args:
-            ended: When to look no more.
-        """
+        """Look again and again, until that is set."""
         threading.Thread(
             target=self._run, args=(ended,), name="manta-controller", daemon=True
         ).start()

@@ -29,11 +29,7 @@ _POLL_S: Final = 0.2
 
 
 class FileChanges:
-    """Changes in a folder, for one thread.
-
-    Args:
-        folder: The folder.
-    """
+    """Changes in a folder, for one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

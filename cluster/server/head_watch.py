@@ -45,13 +45,7 @@ def short_patience(reconnect_s: float) -> str:
 
 
 class HeadWatch:
-    """Asks on a thread of its own, because a call of a GCS that is away returns when it is back.
-
-    Args:
-        ask: Asks the GCS; blocks.
-        say: Takes a line for the operator.
-        clock_s: Monotonic clock.
-    """
+    """Asks on a thread of its own, because a call of a GCS that is away returns when it is back."""
 
     def __init__(
         self,

@@ -65,6 +65,8 @@ class Controller:
         another: Starts another actor that goes on where the lost one has ended.
     """
 
+    is_left = staticmethod(has_left_state)
+
     def __init__(
         self,
         handle: Any,
@@ -83,10 +85,6 @@ class Controller:
     def is_there(self) -> bool:
         """Whether the cluster has a controller, or Ray is about to restart it."""
         return self._find() is not None
-
-    def is_left(self) -> bool:
-        """Whether a controller has left its state: a server that was ended leaves nothing."""
-        return has_left_state()
 
     def make_another(self) -> None:
         """Start another that goes on with that state, unless the server is about to end."""
@@ -161,10 +159,7 @@ class Controller:
     def _answer(self, reference: Any, ask: Callable[[], Any], check: Callable[[], None]) -> Any:
         """Wait for an answer; of a controller that has died meanwhile, for that of the next one.
 
-        Args:
-            reference: Of the call that was made.
-            ask: Makes it again.
-            check: Called while waiting; what it raises ends the wait.
+        What ``check`` raises ends the wait, as in `wait_loaded`.
 
         Raises:
             UnavailableError: None answers for `_RESTART_TIMEOUT_S`.
@@ -203,6 +198,8 @@ class RayCluster:
     Attributes:
         is_own: Whether this process has started the cluster.
     """
+
+    require_unclaimed = staticmethod(require_unclaimed)
 
     def __init__(
         self, environment: MutableMapping[str, str], fork_server: ForkServer | None = None
@@ -290,10 +287,6 @@ class RayCluster:
         """Start another fork server if it has ended; tell whether it had."""
         return self._fork_server is not None and self._fork_server.look()
 
-    def require_unclaimed(self) -> None:
-        """Make sure no server runs on the cluster; see `cluster.server.claim`."""
-        require_unclaimed()
-
     def look_for_serve(self) -> None:
         """Note whether Serve runs already, and so is somebody else's."""
         self._had_serve = serve_application.is_running()
@@ -312,11 +305,7 @@ class RayCluster:
         )
 
     def deploy(self, options: ServerOptions, check: Callable[[], None]) -> None:
-        """Put the ingress on Serve and wait until it runs.
-
-        Args:
-            options: The server's options.
-            check: Called while waiting; what it raises ends the wait.
+        """Put the ingress on Serve and wait until it runs; what ``check`` raises ends the wait.
 
         Raises:
             InternalError: Replicas cannot start; the message says why.
@@ -328,12 +317,7 @@ class RayCluster:
         serve_application.deploy(application(options, follow_nodes=not self.is_own), check)
 
     def end(self, controller: Controller, timeout_s: float) -> None:
-        """Drain the ingress, then end instances and controller; what fails is logged.
-
-        Args:
-            controller: The controller.
-            timeout_s: How long all of it may take.
-        """
+        """Drain the ingress, then end instances and controller; what fails is logged."""
         if not self.is_connected:
             return
         started_s = time.monotonic()

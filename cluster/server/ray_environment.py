@@ -63,12 +63,7 @@ def prepare(environment: MutableMapping[str, str], *, dashboard: bool = False) -
 
 
 def begun(options: ServerOptions, environment: MutableMapping[str, str]) -> ForkServer | None:
-    """Start the fork server of an embedded Ray; None where there shall be none, or cannot be.
-
-    Args:
-        options: The server's.
-        environment: The process's, changed for an embedded Ray.
-    """
+    """Start the fork server of an embedded Ray; None where there shall be none, or cannot be."""
     if options.ray_address or options.no_fork_server:
         return None
     prepare(environment, dashboard=options.dashboard)

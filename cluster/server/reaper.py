@@ -146,12 +146,7 @@ def tell_no_ports(folder: Path, node_id: str) -> None:
 
 
 def agent_command(folder: str, node_id: str) -> list[str]:
-    """Return what a raylet runs for the dashboard's agent.
-
-    Args:
-        folder: Of Ray's session.
-        node_id: The raylet's node.
-    """
+    """Return what a raylet runs for the dashboard's agent; the folder is that of Ray's session."""
     return [sys.executable, "-I", "-S", __file__, folder, node_id]
 
 

@@ -30,12 +30,7 @@ from cluster.server.end_ingress import end_with_serve, end_without_serve
 from cluster.server.head_watch import HeadWatch, short_patience
 from cluster.server.ports import PortReservation
 from cluster.server.ray_cluster import Controller, RayCluster
-from cluster.server.transport_options import (
-    check_access,
-    check_captures,
-    check_tls,
-    listeners,
-)
+from cluster.server.transport_options import FILE_CHECKS, listeners
 from deployments.supervision.unix_sockets import is_unix
 
 # Clients may have been told that the server is ready before Serve tells this process.
@@ -121,9 +116,8 @@ class Server:
     def _check_files(self) -> None:
         """Look at what needs no Ray, which takes seconds to start."""
         self._check()
-        check_tls(self.options)
-        check_captures(self.options)
-        check_access(self.options)
+        for check in FILE_CHECKS:
+            check(self.options)
         if not self._joins:
             # The controller of a joined cluster may run on another node.
             repositories = self._single_models.repositories(self.options.model_repository)

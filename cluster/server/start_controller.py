@@ -60,10 +60,6 @@ def get_or_create_controller(options: ServerOptions, owner: Owner = _NOBODY) -> 
     adopts its instances, so that what has not changed serves on. Of the same owner it goes on with
     all that clients have loaded and set; only for another owner it begins anew.
 
-    Args:
-        options: The server's options.
-        owner: Whom the server belongs to.
-
     Raises:
         UnsupportedError: The one that runs is of a release that this one cannot take over from.
     """

@@ -67,6 +67,10 @@ def check_access(options: ServerOptions) -> None:
         load_policy(options.access_policy)
 
 
+# What of a start needs no Ray.
+FILE_CHECKS: Final = (check_tls, check_captures, check_access)
+
+
 def listeners(options: ServerOptions) -> tuple[tuple[str, bool, str, int], ...]:
     """Return protocol, whether it is on, address and port."""
     metrics_address = options.metrics_address or options.http_address

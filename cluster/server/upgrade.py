@@ -24,7 +24,6 @@ from typing import Any, Final
 import ray
 
 from backends.api.errors import NotFoundError, UnavailableError, UnsupportedError
-from cluster.controller.handover import Handover
 from cluster.controller.ownership import Owner
 from cluster.models.renewal import RenewalPhase
 from cluster.options.parsing import ServerOptions
@@ -49,40 +48,17 @@ Progress = Mapping[str, Any]
 class RunningServer:
     """The cluster that this process is connected with, and the server that runs on it."""
 
-    def find(self) -> Any:
-        """Return the handle of the controller; None when there is none."""
-        return find_controller()
-
-    def release_of(self, handle: Any) -> ToldRelease:
-        """Return what a controller says of its release."""
-        return told_release(handle)
-
-    def left_behind(self) -> Handover | None:
-        """Return what a controller has left that has ended without a successor; mostly None."""
-        return left_behind()
+    find = staticmethod(find_controller)
+    release_of = staticmethod(told_release)
+    left_behind = staticmethod(left_behind)
+    find_code = staticmethod(find_code)
+    replace = staticmethod(replace_controller)
+    ingress_build = staticmethod(serve_application.ingress_build)
+    sleep = staticmethod(time.sleep)
 
     def ask(self, handle: Any, method: str) -> Any:
         """Call a controller's method and return its answer."""
         return ray.get(getattr(handle, method).remote(), timeout=_ANSWER_TIMEOUT_S)
-
-    def find_code(self) -> RuntimeEnv:
-        """Return the environment in which workers find this release; see `find_code`."""
-        return find_code()
-
-    def replace(
-        self,
-        handle: Any,
-        theirs: ToldRelease,
-        options: ServerOptions,
-        owner: Owner,
-        runtime_env: RuntimeEnv,
-    ) -> Any:
-        """Put a controller of this release in the place of one; see `replace_controller`."""
-        return replace_controller(handle, theirs, options, owner, runtime_env)
-
-    def ingress_build(self) -> str:
-        """Return the build of the ingresses; it begins with their release's digest."""
-        return serve_application.ingress_build()
 
     def deploy(self, options: ServerOptions, owner: Owner, runtime_env: RuntimeEnv) -> None:
         """Replace the ingresses and wait until those of this release serve alone."""
@@ -90,10 +66,6 @@ class RunningServer:
         serve_application.start_serve()
         app = application(options, follow_nodes=owner.lease_s > 0, runtime_env=runtime_env)
         serve_application.deploy(app, lambda: None)
-
-    def sleep(self, delay_s: float) -> None:
-        """Let time pass."""
-        time.sleep(delay_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +104,7 @@ def standing(server: RunningServer) -> Standing:
 
 
 def upgrade(server: RunningServer, say: Callable[[str], None]) -> None:
-    """Upgrade the server of a cluster to the release of this process.
-
-    Args:
-        server: The server.
-        say: Takes a line for each step.
+    """Upgrade the server of a cluster to the release of this process; says a line for each step.
 
     Raises:
         NotFoundError: No server runs on the cluster.

@@ -150,12 +150,7 @@ def _rotated(folder: Path, name: str) -> list[Path]:
 
 
 class WorkerOutput:
-    """The thread that prints them.
-
-    Args:
-        folder: Where Ray's session keeps its logs.
-        manner: How lines are shown.
-    """
+    """The thread that prints them, from the folder where Ray's session keeps its logs."""
 
     def __init__(self, folder: Path, manner: Manner) -> None:
         self._tails = Tails(folder, written, manner)

@@ -104,13 +104,9 @@ def find_problems(options: ServerOptions) -> Problems:
 
 def _wrong_files(options: ServerOptions) -> Iterable[str]:
     from backends.api.errors import TritonError  # noqa: PLC0415
-    from cluster.server.transport_options import (  # noqa: PLC0415
-        check_access,
-        check_captures,
-        check_tls,
-    )
+    from cluster.server.transport_options import FILE_CHECKS  # noqa: PLC0415
 
-    for check in (check_tls, check_captures, check_access):
+    for check in FILE_CHECKS:
         try:
             check(options)
         except TritonError as error:
@@ -138,12 +134,13 @@ def _wrong_models(options: ServerOptions) -> tuple[list[str], dict[str, tuple[st
     from cluster.repository.contents import require_listed  # noqa: PLC0415
     from cluster.repository.repository import ModelRepository  # noqa: PLC0415
     from cluster.repository.single_model import SingleModels  # noqa: PLC0415
+    from cluster.repository.stores.location import parse_location  # noqa: PLC0415
 
-    if not all(map(is_local, options.model_repository)):
-        # A store may take longer, and costs money.
-        return [], {}
     singles = SingleModels(os.environ)
     try:
+        if not all(parse_location(each).is_local for each in options.model_repository):
+            # A store may take longer, and costs money.
+            return [], {}
         paths = singles.repositories(options.model_repository)
         scan = ModelRepository(paths).scan()
         require_listed(scan)
@@ -165,11 +162,6 @@ def _wrong_models(options: ServerOptions) -> tuple[list[str], dict[str, tuple[st
     }
 
 
-def is_local(repository: str) -> bool:
-    """Whether a repository is a directory of this machine."""
-    return "://" not in repository
-
-
 def _loaded_at_start(options: ServerOptions, names: Iterable[str]) -> frozenset[str]:
     given = options.load_model
     if options.model_control_mode in _MODES or "*" in given:
@@ -180,8 +172,6 @@ def _loaded_at_start(options: ServerOptions, names: Iterable[str]) -> frozenset[
 def count_models(repository: str) -> int | None:
     """Return how many models a repository seems to have; None for a store, or where it is not."""
     folder = Path(repository)
-    if not is_local(repository):
-        return None
     try:
         if (folder / "config.pbtxt").is_file():
             return 1

@@ -22,14 +22,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TextIO
 from urllib.parse import quote
 
-from cluster import __version__
+from cluster import SIGNAL_EXIT_CODE, __version__
 
 if TYPE_CHECKING:
     from cluster.fork_server.starting import ForkServer
     from cluster.options.table import ServerOptions
 
-# As shells report a command that a signal has ended.
-_SIGNAL_EXIT_CODE: Final = 128
 _JSON: Final = "json"
 # All that a command to try may take to be found.
 _EXAMPLE_S: Final = 1.0
@@ -191,7 +189,7 @@ def _run_server(
             speaker.tell("Waiting for in-flight requests to complete.")
     except StartInterruptedError:
         speaker.warn("Stopped before the server was ready.")
-        return _SIGNAL_EXIT_CODE + signals.first
+        return SIGNAL_EXIT_CODE + signals.first
     except (TritonError, PortInUseError) as error:
         speaker.fail(f"error: creating server: {_describe(error)}")
         return 1

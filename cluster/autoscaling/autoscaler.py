@@ -34,7 +34,7 @@ from backends.config.autoscaling import (
 )
 from cluster.autoscaling.counts import InstanceCounts, Key
 from cluster.autoscaling.loads import LoadBoard, latency_p95_us, queue_us
-from cluster.autoscaling.policy import ScalingState, begin, decide, woken
+from cluster.autoscaling.policy import ScalingState, begin, decide
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.states import VersionRecord
 from deployments.metrics.counters import Snapshot
@@ -164,7 +164,7 @@ class Autoscaler:
             and record.instances
             and (scaled.applied == 0 or reading.is_used)
         ):
-            scaled.state = woken(scaled.state, scaled.rules, now_s)
+            scaled.state = begin(scaled.rules, 1, now_s)
             self._note(key, scaled)
             scaled.applied = None
         before = scaled.state.count

@@ -21,12 +21,7 @@ class InstanceCounts:
         self._counts: dict[Key, int] = {}
 
     def of(self, key: str, version: int, config: ModelConfig) -> int:
-        """Return how many instances of a version shall take requests, at least 1.
-
-        Args:
-            key: The model's key.
-            version: Version number.
-            config: Its config as it is now, whose bounds hold.
+        """Return how many instances of a version shall take requests, by the bounds of its config.
 
         Returns:
             The count; 0 when the version does not autoscale, so that its groups say it.

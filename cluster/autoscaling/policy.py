@@ -110,11 +110,6 @@ def begin(rules: AutoscalingRules, count: int, now_s: float) -> ScalingState:
     return ScalingState(rules.within(count), now_s, now_s)
 
 
-def woken(state: ScalingState, rules: AutoscalingRules, now_s: float) -> ScalingState:
-    """Return the state of a version that had no instance and was asked for."""
-    return begin(rules, 1, now_s)
-
-
 def decide(
     rules: AutoscalingRules, state: ScalingState, reading: LoadReading, now_s: float
 ) -> tuple[ScalingState, Decision | None]:

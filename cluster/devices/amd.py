@@ -14,11 +14,7 @@ _TOPOLOGY: Final = "class/kfd/kfd/topology/nodes"
 
 
 def read_amd(sys_folder: str = "/sys") -> Inventory:
-    """Return the GPUs of AMD; none where there is no such driver.
-
-    Args:
-        sys_folder: Where sysfs is.
-    """
+    """Return the GPUs of AMD; none where there is no such driver."""
     try:
         folders = sorted(Path(sys_folder, _TOPOLOGY).iterdir(), key=lambda folder: folder.name)
     except OSError:

@@ -14,13 +14,7 @@ _VISIBLE: Final = b"CUDA_VISIBLE_DEVICES="
 
 
 def read_local(nvml: Any = None, proc: str = "/proc", sys_folder: str = "/sys") -> Inventory:
-    """Return the GPUs that the processes of this node's Ray may use.
-
-    Args:
-        nvml: The module ``pynvml``; None imports it.
-        proc: Where procfs is.
-        sys_folder: Where sysfs is.
-    """
+    """Return the GPUs that the processes of this node's Ray may use; see `read_nvml`."""
     found = read_nvml(nvml, sys_folder)
     if found.gpus:
         return found.visible(_visible_at_start(proc))

@@ -60,13 +60,7 @@ class Affinity:
 def affinity_to(
     cluster: ClusterResources, rules: PlacementRules, alike: Mapping[str, int]
 ) -> Affinity:
-    """Return how much an instance likes nodes.
-
-    Args:
-        cluster: The nodes there are.
-        rules: Its model's.
-        alike: How many others each node has.
-    """
+    """Return how much an instance likes nodes, of which each has so many alike."""
     domains: Counter[tuple[str, str]] = Counter()
     for node in cluster.nodes:
         for key in rules.spread_over if node.node_id in alike else ():

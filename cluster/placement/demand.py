@@ -147,10 +147,6 @@ class RayDemand:
 def read_demand(config: ModelConfig, default: RayDemand) -> RayDemand:
     """Apply ``ray_num_cpus``, ``ray_num_gpus`` and ``ray_resources`` of the model's parameters.
 
-    Args:
-        config: The model's config.
-        default: What the instance reserves when the parameters do not say.
-
     Raises:
         InvalidArgumentError: A parameter is not a number, or not a JSON object of numbers.
     """
@@ -202,7 +198,7 @@ def blocked_reason(demand: RayDemand, cluster: ClusterResources) -> str:
     wanted = demand.as_resources()
     if any(fits(wanted, node.available) for node in cluster.nodes):
         return ""
-    text = _render(wanted)
+    text = rendered(wanted)
     if any(fits(wanted, node.total) for node in cluster.nodes):
         return f"waiting for resources: needs {text}, which every node has reserved already"
     best = "; ".join(
@@ -220,5 +216,6 @@ def _best(nodes: Iterable[NodeResources], name: str) -> float:
     return max((node.total.get(name, 0) for node in nodes), default=0)
 
 
-def _render(wanted: Mapping[str, float]) -> str:
+def rendered(wanted: Mapping[str, float]) -> str:
+    """Return amounts for people, by name."""
     return ", ".join(f"{name} {amount:g}" for name, amount in sorted(wanted.items()))

@@ -60,11 +60,7 @@ def requirements_of(
 ) -> Requirements | None:
     """Return what a model's processes install before they load it; None for nothing.
 
-    Args:
-        config: The model's config.
-        model_dir: Local path of the model's directory.
-        version: Version number.
-        library: The model.py of its Python-based backend; empty for another backend.
+    Arguments are as of `runtime_env_of`.
 
     Raises:
         InvalidArgumentError: The file cannot be read, or a parameter cannot be used.

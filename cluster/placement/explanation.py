@@ -14,7 +14,7 @@ from typing import Any, Final
 from backends.api.errors import TritonError
 from backends.config.placement import PlacementRules, read_placement
 from cluster.placement.affinity import affinity_to, allowed, refusal
-from cluster.placement.demand import ClusterResources, NodeResources, fits
+from cluster.placement.demand import ClusterResources, NodeResources, fits, rendered
 from cluster.placement.devices import assign_device, may_have_device
 from cluster.placement.gang import can_hold, gang_blocked
 from cluster.placement.leases import Leases
@@ -174,10 +174,9 @@ def _verdict(spec: InstanceSpec, node: NodeResources, rules: PlacementRules, now
         spec = outcome
     wanted = demand_of(spec).as_resources()
     missing = [
-        f"{name}: needs {amount:g}, {max(0.0, node.available.get(name, 0)):g} free of"
+        f"{name}: needs {wanted[name]:g}, {max(0.0, node.available.get(name, 0)):g} free of"
         f" {node.total.get(name, 0):g}"
-        for name, amount in sorted(wanted.items())
-        if not fits({name: amount}, node.available)
+        for name in _short(wanted, node)
     ]
     return "; ".join(missing) or "has room"
 
@@ -194,7 +193,7 @@ def _unblock(spec: InstanceSpec, rules: PlacementRules, now: Situation) -> Itera
         yield from _unblock_gang(spec, replace(now.cluster, nodes=there))
         return
     wanted = demand_of(spec).as_resources()
-    shown = ", ".join(f"{name} {amount:g}" for name, amount in sorted(wanted.items()))
+    shown = rendered(wanted)
     large = [node for node in there if fits(wanted, node.total)]
     if not large:
         yield f"add a node that has {shown}, or have the model reserve less (ray_num_cpus, ...)"
@@ -202,7 +201,9 @@ def _unblock(spec: InstanceSpec, rules: PlacementRules, now: Situation) -> Itera
     full = [node for node in large if not fits(wanted, node.available)]
     for node in full[:_SHOWN]:
         who = _who_holds(wanted, node, now.occupants)
-        yield f"free {_missing(wanted, node)} on node {_name(node)}{who}"
+        short = _short(wanted, node)
+        missing = {name: wanted[name] - max(0.0, node.available.get(name, 0)) for name in short}
+        yield f"free {rendered(missing)} on node {_name(node)}{who}"
     if len(full) == len(large) and not rules.nodes:
         yield f"add a node that has {shown}: Ray's autoscaler sees the demand"
     yield from _unblock_by_priority(spec, rules, now, is_full=len(full) == len(large))
@@ -241,7 +242,7 @@ def _unblock_by_priority(
 def _who_holds(
     wanted: Mapping[str, float], node: NodeResources, occupants: Iterable[Occupant]
 ) -> str:
-    short = {name for name, amount in wanted.items() if not fits({name: amount}, node.available)}
+    short = _short(wanted, node)
     holders = {
         each.spec.name: sum(demand_of(each.spec).as_resources().get(name, 0.0) for name in short)
         for each in occupants
@@ -251,12 +252,9 @@ def _who_holds(
     return f", of which {_names(largest)} have most" if largest else ""
 
 
-def _missing(wanted: Mapping[str, float], node: NodeResources) -> str:
-    return ", ".join(
-        f"{name} {amount - max(0.0, node.available.get(name, 0)):g}"
-        for name, amount in sorted(wanted.items())
-        if not fits({name: amount}, node.available)
-    )
+def _short(wanted: Mapping[str, float], node: NodeResources) -> list[str]:
+    """Return the names of what a node has too little free of."""
+    return sorted(name for name in wanted if not fits({name: wanted[name]}, node.available))
 
 
 def _node_of(node_id: str, cluster: ClusterResources) -> NodeResources:

@@ -51,12 +51,7 @@ def gang_of(rules: PlacementRules, demand: RayDemand) -> Gang | None:
 
 
 def gang_blocked(gang: Gang, cluster: ClusterResources) -> str:
-    """Say why the nodes cannot take a gang now; empty when they can.
-
-    Args:
-        gang: What is reserved.
-        cluster: The nodes that may have a bundle.
-    """
+    """Say why the nodes that may have a bundle cannot take a gang now; empty when they can."""
     if can_hold(gang, (node.available for node in cluster.nodes)):
         return ""
     bundles = "; ".join(_render(bundle) for bundle in gang.bundles)

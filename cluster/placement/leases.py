@@ -33,11 +33,7 @@ class Lease:
 
 
 class Leases(MutableMapping[str, Lease]):
-    """Leases by the instance's name, in no order.
-
-    Args:
-        leases: Those there are already.
-    """
+    """Leases by the instance's name, in no order."""
 
     def __init__(self, leases: Mapping[str, Lease] | None = None) -> None:
         self._leases: dict[str, Lease] = {}

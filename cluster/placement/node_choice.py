@@ -14,7 +14,13 @@ from dataclasses import dataclass, field, replace
 
 from backends.config.placement import PlacementRules, read_placement
 from cluster.placement.affinity import affinity_to, allowed
-from cluster.placement.demand import ClusterResources, NodeResources, blocked_reason, fits
+from cluster.placement.demand import (
+    ClusterResources,
+    NodeResources,
+    blocked_reason,
+    fits,
+    rendered,
+)
 from cluster.placement.gang import gang_blocked
 from cluster.placement.labels import unmet
 from cluster.placement.planner import demand_of
@@ -46,11 +52,6 @@ def choose_node(
     spec: InstanceSpec, cluster: ClusterResources, occupancy: Occupancy
 ) -> NodeAssignment | Waits | None:
     """Choose a node for an instance that is about to start.
-
-    Args:
-        spec: Its recipe.
-        cluster: The nodes there are.
-        occupancy: Where the others are.
 
     Returns:
         The node; None leaves it to Ray.
@@ -99,14 +100,13 @@ def _pinned_in_vain(
     rules: PlacementRules, there: tuple[NodeResources, ...], wanted: Mapping[str, float]
 ) -> Waits:
     names = ", ".join(rules.nodes)
-    needs = ", ".join(f"{name} {amount:g}" for name, amount in sorted(wanted.items()))
     if not there:
         return Waits(
             f"waiting for one of its nodes ({names}), of which none is alive and meets its labels;"
             " start one, or change placement.nodes"
         )
     return Waits(
-        f"waiting for resources: needs {needs}, which none of its nodes ({names}) has free; unload"
-        " what is there, or change placement.nodes",
+        f"waiting for resources: needs {rendered(wanted)}, which none of its nodes ({names}) has"
+        " free; unload what is there, or change placement.nodes",
         ends_with_node=not all(any(name in node.names for node in there) for name in rules.nodes),
     )

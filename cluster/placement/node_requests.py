@@ -105,10 +105,6 @@ def shape_for(spec: InstanceSpec, cluster: ClusterResources) -> NodeShape | None
     index implies of the one that the instance has to have. A MIG device that no node offers to Ray
     is expected on any node with a GPU.
 
-    Args:
-        spec: The instance's recipe.
-        cluster: The nodes there are.
-
     Returns:
         None where the model itself says which node it must be.
     """

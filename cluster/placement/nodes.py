@@ -24,18 +24,10 @@ SHARED_S: Final = 0.5
 _READ_LOCAL: Final[Any] = ray.remote(num_cpus=0, max_retries=0)(read_local)
 
 
-async def read_cluster() -> ClusterResources:
-    """Ask Ray for its nodes and what is free on each."""
-    return await GCS.run(_read_cluster)
-
-
 class SharedLook:
     """One look at the nodes for all who ask at about the same time: there is one at a time.
 
     With a thousand nodes the objects of one alone take 36 ms.
-
-    Args:
-        read: Looks.
     """
 
     def __init__(self, read: Callable[[], Awaitable[ClusterResources]]) -> None:
@@ -63,11 +55,6 @@ def _failed(look: asyncio.Task[ClusterResources]) -> bool:
     return look.cancelled() or look.exception() is not None
 
 
-async def read_draining() -> frozenset[str]:
-    """Ask Ray which nodes drain, by id."""
-    return await GCS.run(draining_nodes)
-
-
 def draining_nodes() -> frozenset[str]:
     """Ask Ray which nodes drain, by id; not on an event loop."""
     state: Any = ray._private.state.state  # noqa: SLF001 - no public twin tells of drains
@@ -80,6 +67,7 @@ def emptied_nodes() -> frozenset[str]:
 
 
 def _read_cluster() -> ClusterResources:
+    """Ask Ray for its nodes and what is free on each."""
     state: Any = ray._private.state  # noqa: SLF001 - no public twin tells nodes apart
     available = state.available_resources_per_node()
     draining = draining_nodes()
@@ -100,6 +88,10 @@ def _read_cluster() -> ClusterResources:
             if node["Alive"]
         )
     )
+
+
+read_cluster = GCS.wrapped(_read_cluster)
+read_draining = GCS.wrapped(draining_nodes)
 
 
 async def read_devices(node_id: str) -> Inventory:

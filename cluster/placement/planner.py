@@ -224,14 +224,6 @@ def replan_pool(
     """Plan the generation that ``like`` is a member of, from its complete config.
 
     True of a generation whose groups have never changed in place.
-
-    Args:
-        config: Its config.
-        like: One of its instances.
-        cpus_per_instance: CPU fraction an instance reserves.
-        host_policies: Settings of each ``--host-policy``.
-        cluster: The nodes there are.
-        instance_count: How many instances there shall be; 0 for as many as the groups say.
     """
     request = PoolRequest(
         **like.shared(),

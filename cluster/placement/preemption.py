@@ -29,13 +29,7 @@ from deployments.instance.spec import InstanceSpec
 
 @dataclass(frozen=True, slots=True)
 class Occupant:
-    """An instance that may have to leave.
-
-    Attributes:
-        spec: Its recipe, with the place it was given.
-        node_id: Where it is.
-        priority: Its model's.
-    """
+    """An instance that may have to leave, with the place it was given and its model's priority."""
 
     spec: InstanceSpec
     node_id: str

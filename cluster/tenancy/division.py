@@ -16,10 +16,6 @@ def divide(limit: float, demands: Mapping[str, float]) -> dict[str, float]:
 
     Each has a little; the least demands are met first, so that nobody who would use less than an
     equal part is cut; what nobody would use is divided equally.
-
-    Args:
-        limit: What there is.
-        demands: What each would use.
     """
     if not demands:
         return {}

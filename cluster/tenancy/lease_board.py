@@ -61,11 +61,7 @@ class _Holder:
 
 
 class LeaseBoard:
-    """All leases. Times are seconds of one clock that only goes forward.
-
-    Args:
-        now_s: Now.
-    """
+    """All leases. Times are seconds of one clock that only goes forward."""
 
     def __init__(self, now_s: float) -> None:
         self._settled_s = now_s + LEASE_S

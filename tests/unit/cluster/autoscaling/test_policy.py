@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.config.autoscaling import AutoscalingRules, Signal
-from cluster.autoscaling.policy import LATENCY_WINDOW_S, LoadReading, begin, decide, woken
+from cluster.autoscaling.policy import LATENCY_WINDOW_S, LoadReading, begin, decide
 from tests.unit.cluster.autoscaling.traces import requests, run
 
 RULES = AutoscalingRules(max_instances=20, target=2.0)
@@ -95,7 +95,7 @@ def test_a_version_without_instances_stays_so_until_it_is_woken() -> None:
     state = run(rules, requests(lambda _: 0), 70).state
     state, decision = decide(rules, state, LoadReading(9.0), 71)
     assert (state.count, decision) == (0, None)
-    assert woken(state, rules, 72).count == 1
+    assert begin(rules, 1, 72).count == 1
 
 
 def test_other_bounds_apply_at_once() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
-from cluster.commands.client.command_line import make_parser, run
+from cluster.commands.client.command_line import argument, command
 from cluster.commands.table import COMMANDS
 
 _FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
@@ -68,20 +68,19 @@ compdef _manta manta
 """
 
 
-def main(arguments: Sequence[str]) -> int:
+@command(
+    "completion",
+    "Print a script that completes command lines of manta. "
+    + "; ".join(f"{shell}: {how}" for shell, how in _HOW.items()),
+    argument("shell", choices=tuple(_HOW)),
+    has_json=False,
+    asks_server=False,
+)
+def main(given: argparse.Namespace) -> None:
     """Run ``manta completion``."""
-    usage = "; ".join(f"{shell}: {how}" for shell, how in _HOW.items())
-    parser = make_parser(
-        "completion", f"Print a script that completes command lines of manta. {usage}"
-    )
-    parser.add_argument("shell", choices=tuple(_HOW))
-    return run(parser, arguments, lambda given: print(_script(given), end=""))
-
-
-def _script(given: argparse.Namespace) -> str:
     flags = {each.name: flags_of(each.name, each.where) for each in COMMANDS}
     make = {"bash": _bash, "zsh": _zsh, "fish": _fish}[given.shell]
-    return make(flags)
+    print(make(flags), end="")
 
 
 def flags_of(name: str, where: str) -> tuple[str, ...]:

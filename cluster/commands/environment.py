@@ -12,14 +12,14 @@ import resource
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
 from backends.compiled_form import is_compiled
 from cluster import __version__
-from cluster.commands.client.command_line import add_json, make_parser, print_json, run
+from cluster.commands.client.command_line import command, print_json
 
 _DESCRIPTION: Final = """Print the variables with which Ray's own commands (ray status, ray list
 actors) find the Ray of a server on this machine, and a report of this machine for issues. For a
@@ -47,14 +47,9 @@ _SHARED: Final = Path("/dev/shm")  # noqa: S108 - where shared memory lies
 _GIB: Final = 1 << 30
 
 
-def main(arguments: Sequence[str]) -> int:
+@command("env", _DESCRIPTION, asks_server=False)
+def main(given: argparse.Namespace) -> None:
     """Run ``manta env``."""
-    parser = make_parser("env", _DESCRIPTION)
-    add_json(parser)
-    return run(parser, arguments, _env)
-
-
-def _env(given: argparse.Namespace) -> None:
     variables, report = ray_variables(os.environ), collect(os.environ)
     if given.json:
         print_json({"variables": variables, "report": report})

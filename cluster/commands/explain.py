@@ -5,11 +5,10 @@
 import argparse
 import asyncio
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from backends.api.errors import TritonError
+from cluster.commands.client.command_line import run
 
 _DESCRIPTION: Final = """Say why each instance of a model is where it is, or what it waits for and
 what would unblock it. Asks the controller of the server that runs on a Ray cluster."""
@@ -75,14 +74,9 @@ def main(arguments: Sequence[str], ask: Callable[[str, str], Sequence[Row]] = _a
         "--ray-address", default="auto", help="of the cluster; this machine's by default"
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
-    given = parser.parse_args(arguments)
-    try:
+
+    def explain(given: argparse.Namespace) -> None:
         rows = ask(given.ray_address, given.model)
-    except TritonError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        return 1
-    if given.json:
-        print(json.dumps(rows, indent=2))
-    else:
-        print("\n".join(rendered(rows)))
-    return 0
+        print(json.dumps(rows, indent=2) if given.json else "\n".join(rendered(rows)))
+
+    return run(parser, arguments, explain)

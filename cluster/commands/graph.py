@@ -6,18 +6,13 @@ It is made of what the config endpoint says, so it also draws the ensembles of a
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from backends.config.step_conditions import PREFIX, parse_condition
-from cluster.commands.client.command_line import (
-    add_server,
-    connect,
-    make_parser,
-    print_json,
-    run,
-)
+from cluster.commands.client.command_line import argument, command, connect, print_json
 from cluster.commands.client.connection import model_path
+from cluster.commands.client.models import is_decoupled
 
 Config = Mapping[str, Any]
 
@@ -41,7 +36,7 @@ def graph_of(name: str, config_of: Callable[[str], Config]) -> dict[str, Any]:
             "model": model,
             "version": step.get("model_version", -1),
             "platform": part.get("platform") or part.get("backend", ""),
-            "decoupled": _is_decoupled(part),
+            "decoupled": is_decoupled(part),
             "inputs": dict(step["input_map"]),
             "outputs": dict(step["output_map"]),
         }
@@ -54,7 +49,7 @@ def graph_of(name: str, config_of: Callable[[str], Config]) -> dict[str, Any]:
         writers.update(dict.fromkeys(step["output_map"].values(), index))
     return {
         "name": name,
-        "decoupled": _is_decoupled(config),
+        "decoupled": is_decoupled(config),
         "max_batch_size": config.get("max_batch_size", 0),
         "inputs": [_tensor(each) for each in config.get("input", ())],
         "outputs": [_tensor(each) for each in config.get("output", ())],
@@ -121,27 +116,20 @@ def _tensor(tensor: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": tensor["name"], "datatype": datatype, "dims": tensor.get("dims", [])}
 
 
-def _is_decoupled(config: Config) -> bool:
-    return bool(config.get("model_transaction_policy", {}).get("decoupled", False))
-
-
 def _label(text: str) -> str:
     return '"' + text.replace('"', "#quot;") + '"'
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run ``manta graph`` and return its exit code."""
-    parser = make_parser("graph", "Print the step graph of an ensemble, or of any model.")
-    parser.add_argument("model")
-    parser.add_argument("--format", choices=("mermaid", "json"), default="mermaid")
-    parser.add_argument(
-        "--json", dest="format", action="store_const", const="json", help="the same as json"
-    )
-    add_server(parser)
-    return run(parser, arguments, _print)
-
-
-def _print(given: argparse.Namespace) -> None:
+@command(
+    "graph",
+    "Print the step graph of an ensemble, or of any model.",
+    argument("model"),
+    argument("--format", choices=("mermaid", "json"), default="mermaid"),
+    argument("--json", dest="format", action="store_const", const="json", help="the same as json"),
+    has_json=False,
+)
+def main(given: argparse.Namespace) -> None:
+    """Run ``manta graph``."""
     server = connect(given)
     graph = graph_of(given.model, lambda name: server.get(f"{model_path(name)}/config"))
     if given.format == "json":

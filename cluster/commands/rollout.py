@@ -5,19 +5,17 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from backends.api.errors import InvalidArgumentError
 from cluster.commands.client.command_line import (
     UsageError,
-    add_json,
-    add_server,
+    argument,
+    command,
     connect,
-    make_parser,
     print_json,
-    run,
 )
 from cluster.commands.client.connection import model_path
 
@@ -56,19 +54,15 @@ def document_of(text: str, name: str) -> dict[str, Any]:
     return document
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run ``manta rollout`` and return its exit code."""
-    parser = make_parser("rollout", _DESCRIPTION)
-    parser.add_argument("model")
-    parser.add_argument("action", choices=tuple(_ACTIONS))
-    parser.add_argument("file", nargs="?", help="for set: the rollout; - for standard input")
-    # It prints nothing else.
-    add_json(parser)
-    add_server(parser)
-    return run(parser, arguments, _rollout)
-
-
-def _rollout(given: argparse.Namespace) -> None:
+@command(
+    "rollout",
+    _DESCRIPTION,
+    argument("model"),
+    argument("action", choices=tuple(_ACTIONS)),
+    argument("file", nargs="?", help="for set: the rollout; - for standard input"),
+)
+def main(given: argparse.Namespace) -> None:
+    """Run ``manta rollout``; it prints JSON in any case."""
     method, behind = _ACTIONS[given.action]
     body = None if method == "GET" else b""
     if given.action == "set":

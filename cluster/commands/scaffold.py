@@ -3,12 +3,12 @@
 """``manta init``: the folder of a new model, which loads as it is written."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from backends.api.errors import AlreadyExistsError, InvalidArgumentError
-from cluster.commands.client.command_line import UsageError, add_json, make_parser, print_json, run
+from cluster.commands.client.command_line import UsageError, argument, command, print_json
 
 _CONFIG: Final = """backend: "python"
 max_batch_size: 8
@@ -55,22 +55,21 @@ _GRAPH: Final = "1/model.onnx"
 _ONE_BYTE: Final = 0x7F
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run ``manta init``."""
-    parser = make_parser("init", "Write the folder of a new model into a repository.")
-    parser.add_argument("name", help="the model, or the path of its folder")
-    parser.add_argument("--backend", choices=tuple(_FILES), default="python")
-    parser.add_argument(
+@command(
+    "init",
+    "Write the folder of a new model into a repository.",
+    argument("name", help="the model, or the path of its folder"),
+    argument("--backend", choices=tuple(_FILES), default="python"),
+    argument(
         "--model", metavar="FILE", help="for onnx: your model.onnx; an example if it is left out"
-    )
-    parser.add_argument(
+    ),
+    argument(
         "--repository", default="models", metavar="DIR", help="where a bare name goes (%(default)s)"
-    )
-    add_json(parser)
-    return run(parser, arguments, _init)
-
-
-def _init(given: argparse.Namespace) -> None:
+    ),
+    asks_server=False,
+)
+def main(given: argparse.Namespace) -> None:
+    """Run ``manta init``."""
     path = Path(given.name)
     folder = path if len(path.parts) > 1 else Path(given.repository, given.name)
     if given.model and given.backend != "onnx":

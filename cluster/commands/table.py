@@ -20,10 +20,7 @@ class Command:
     """A command.
 
     Attributes:
-        name: Its name.
         where: Its function, as entry points name one; empty for one of manta-tools, or the cli's.
-        group: Heading in the help.
-        summary: One line.
     """
 
     name: str
@@ -105,11 +102,7 @@ BY_NAME: Final = {each.name: each for each in COMMANDS}
 
 
 def help_text(installed: Collection[str]) -> str:
-    """Return what ``manta --help`` prints.
-
-    Args:
-        installed: Commands that other distributions have.
-    """
+    """Return what ``manta --help`` prints where other distributions have these commands."""
     return "\n".join(_lines(installed))
 
 

@@ -14,6 +14,7 @@ import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cluster import __version__
@@ -55,7 +56,6 @@ class _Given:
     """Texts given for one option, and where.
 
     Attributes:
-        texts: The texts, in order.
         source: flag, environment, file or argument.
         place: What to add to an error; empty for flags.
     """
@@ -65,8 +65,14 @@ class _Given:
     place: str = ""
 
 
+def _read_file(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
+
+
 def parse_options(
-    argv: Sequence[str], environ: Mapping[str, str], read_file: Callable[[str], str]
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    read_file: Callable[[str], str] = _read_file,
 ) -> ServerOptions:
     """Read all sources.
 

@@ -102,14 +102,7 @@ def _find(name: str) -> RepositoryAgent:
 
 @dataclass(frozen=True, slots=True)
 class StoredVersion:
-    """A version of a model in a store, and what its node's agents would say.
-
-    Attributes:
-        store: The model's directory.
-        name: The model.
-        version: Which.
-        files: What its node would fetch.
-    """
+    """A version of a model in the store of its directory, and what its node would fetch."""
 
     store: Store
     name: str
@@ -147,11 +140,8 @@ class StoredVersion:
             sizes = {file.path.removeprefix(prefix): file.size_bytes for file in files}
             if MANIFEST_FILE not in sizes:
                 continue
-            where = (
-                f"version {self.version} of model '{self.name}'"
-                if prefix
-                else (f"model '{self.name}'")
-            )
+            model = f"model '{self.name}'"
+            where = f"version {self.version} of {model}" if prefix else model
             content = self.store.read(f"{prefix}{MANIFEST_FILE}", 0, MAX_MANIFEST_BYTES + 1)
             digest_of = (
                 (lambda path, prefix=prefix: self._digest_of(prefix + path)) if reads else None

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import backends
@@ -39,9 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     given, flags = parser.parse_known_args(arguments)
     places = [f"--model-repository={path}" for path in given.repository]
     try:
-        options = parse_options(
-            [*places, *flags], os.environ, lambda path: Path(path).read_text(encoding="utf-8")
-        )
+        options = parse_options([*places, *flags], os.environ)
         with _quiet_backends():
             report = check_repositories(options, given.gpus)
     except (OptionError, TritonError) as error:

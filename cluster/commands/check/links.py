@@ -10,12 +10,7 @@ from cluster.repository.filesystem import MAX_DEPTH
 
 
 def leaving_links(directory: str, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield path and complaint of each link that another machine would not have.
-
-    Args:
-        directory: The model's directory.
-        roots: Directories of the repositories.
-    """
+    """Yield path and complaint of each link that leads out of all roots, or nowhere."""
     if not Path(directory).is_dir():
         return
     inside = [os.path.realpath(root) for root in roots]

@@ -34,12 +34,10 @@ class Verdict:
     """What was found of a model.
 
     Attributes:
-        name: The model.
         defects: What is wrong, and what was not checked.
         configs: The config that would serve, by version; empty when it does not load, or is not
             checked.
         is_complete: Whether a load ends with the inputs and outputs of these configs.
-        places: Where its parts are.
     """
 
     name: str
@@ -80,16 +78,7 @@ def defect(places: ModelPlaces, text: str, severity: Severity = Severity.ERROR) 
 
 
 class ModelCheck:
-    """Checks the models of repositories.
-
-    Args:
-        repository: The repositories.
-        rules: What the server has.
-        config_name: ``--model-config-name``.
-        roots: Directories of the repositories.
-        agents: What the repositories run agents with.
-        open_store: Opens the store of a model's directory.
-    """
+    """Checks the models of repositories."""
 
     def __init__(
         self,
@@ -108,12 +97,7 @@ class ModelCheck:
         self._open_store = open_store
 
     def check(self, name: str, directory: str) -> Verdict:
-        """Check a model.
-
-        Args:
-            name: The model.
-            directory: Its directory in the first repository that has it.
-        """
+        """Check a model, by its directory in the first repository that has it."""
         places = ModelPlaces(name, directory, self._config_name)
         try:
             name.encode()

@@ -43,12 +43,6 @@ class Place:
 class ModelPlaces:
     """The places of one model.
 
-    Args:
-        name: The model.
-        directory: Its directory.
-        config_name: ``--model-config-name``.
-        filesystem: Where the directory is.
-
     Attributes:
         directory: The same.
         config: Path of its config, there or not.

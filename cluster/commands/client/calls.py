@@ -42,10 +42,7 @@ class Call:
     """A request for inference.
 
     Attributes:
-        model: The model.
         version: Its version; empty for the one that the server chooses.
-        tensors: Its inputs.
-        parameters: Of the request.
     """
 
     model: str
@@ -90,14 +87,7 @@ def as_curl(
     *,
     is_stream: bool = False,
 ) -> str:
-    """Return a line of a shell that makes the call with curl.
-
-    Args:
-        call: The call.
-        address: Of the server.
-        target: Its certificates and headers.
-        environ: Environment variables, for those of credentials.
-        is_stream: Whether responses are asked for one by one.
+    """Return a line of a shell that makes the call with curl, for a stream response by response.
 
     Raises:
         InvalidArgumentError: It has too many bytes for a command line.
@@ -152,7 +142,6 @@ class _Header:
     """A header whose value is not written out.
 
     Attributes:
-        name: Its name.
         variable: Of the environment, which has the value.
         prefix: What is before it.
         path: File that has the value in the variable's place; empty for none.
@@ -186,15 +175,7 @@ def as_python(
     environ: Mapping[str, str],
     sources: Mapping[str, str] | None = None,
 ) -> str:
-    """Return a program that makes the call with tritonclient.
-
-    Args:
-        call: The call.
-        address: Of the server.
-        target: Its certificates and headers.
-        environ: Environment variables, for those of credentials.
-        sources: By input, the file that it came from.
-    """
+    """Return a program that makes the call with tritonclient; sources are files, by input."""
     headers = _headers(target, environ)
     lines = ["# pip install tritonclient[http]"]
     lines += ["import os", ""] if any(not each.path for each in headers) else []

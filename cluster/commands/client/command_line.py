@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 failed, 2 a wrong command line.
 
 import argparse
 import difflib
+import functools
 import json
 import os
 import shutil
@@ -34,6 +35,10 @@ from cluster.commands.client.tables import table
 FAILED: Final = 1
 USAGE: Final = 2
 
+# What a command does with its arguments; it returns the exit code, None for 0.
+Do = Callable[[argparse.Namespace], int | None]
+AddArguments = Callable[["Parser"], object]
+
 
 class UsageError(Exception):
     """A wrong command line, which only the command itself can judge."""
@@ -56,6 +61,45 @@ class Parser(argparse.ArgumentParser):
 def make_parser(command: str, description: str) -> Parser:
     """Return the parser of a command."""
     return Parser(prog=f"manta {command}", description=description)
+
+
+def argument(*names: str, **how: Any) -> AddArguments:
+    """Return what adds an argument to a parser, as `argparse` takes it."""
+    return lambda parser: parser.add_argument(*names, **how)
+
+
+def command(
+    name: str,
+    description: str,
+    *arguments: AddArguments,
+    has_json: bool = True,
+    asks_server: bool = True,
+) -> Callable[[Do], Callable[[Sequence[str]], int]]:
+    """Return a decorator that makes a command of what is done with its parsed arguments; see `run`.
+
+    Args:
+        name: Of the command.
+        description: For the help.
+        arguments: Its own.
+        has_json: Whether it takes ``--json``.
+        asks_server: Whether it takes the options that say which server is asked.
+    """
+
+    def made(do: Do) -> Callable[[Sequence[str]], int]:
+        @functools.wraps(do)
+        def main(given: Sequence[str]) -> int:
+            parser = make_parser(name, description)
+            for add in arguments:
+                add(parser)
+            if has_json:
+                add_json(parser)
+            if asks_server:
+                add_server(parser)
+            return run(parser, given, do)
+
+        return main
+
+    return made
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -135,26 +179,18 @@ def connect(given: argparse.Namespace, environ: Mapping[str, str] | None = None)
     return Server(address, {**headers, **target.headers}, tls, target.timeout_s)
 
 
-def run(
-    parser: Parser,
-    arguments: Sequence[str],
-    command: Callable[[argparse.Namespace], int | None],
-) -> int:
-    """Run a command with its arguments and return its exit code.
-
-    Args:
-        parser: Of its arguments.
-        arguments: They.
-        command: Does it; what it returns is the exit code, None for 0.
-    """
+def run(parser: argparse.ArgumentParser, arguments: Sequence[str], do: Do) -> int:
+    """Run a command with its arguments and return its exit code."""
     given = parser.parse_args(arguments)
     try:
-        return command(given) or 0
+        return do(given) or 0
     except UsageError as error:
         print(f"error: {error} See '{parser.prog} --help'.", file=sys.stderr)
         return USAGE
     except TritonError as error:
         print(f"error: {' '.join(error.message.split())}", file=sys.stderr)
+    except UnicodeEncodeError as error:
+        print(f"error: {error.object!a} is not UTF-8", file=sys.stderr)
     except BrokenPipeError:
         # Nobody reads on: the command's own end.
         raise

@@ -71,12 +71,7 @@ _CREDENTIALS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server has answered.
-
-    Attributes:
-        body: Its bytes.
-        headers: Names in lower case.
-    """
+    """What a server has answered; names of headers are in lower case."""
 
     body: bytes
     headers: Mapping[str, str]
@@ -134,14 +129,9 @@ class Server:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Answer:
-        """Send a request and wait for the answer.
+        """Send a request and wait for the answer, unless the server is silent for too long.
 
-        Args:
-            method: Its method.
-            path: Its path, quoted.
-            body: Its body.
-            headers: Further headers.
-            timeout_s: How long the server may be silent, unless the user has said.
+        The user's time goes before the call's; a path is quoted already.
 
         Raises:
             UnavailableError: There is no server, or it does not answer.

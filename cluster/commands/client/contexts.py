@@ -45,7 +45,6 @@ class Target:
 
     Attributes:
         url: As `parse_address` reads it.
-        headers: Of every request.
         api_key_file: File with an API key; empty for none.
         token_file: File with a bearer token; empty for none.
         ca_cert: PEM file of the authority of its certificate; empty for those of the machine.
@@ -160,12 +159,7 @@ def credentials(target: Target, environ: Mapping[str, str], read: ReadFile) -> d
 
 
 def check_header(name: str, value: str, source: str) -> None:
-    """Refuse what HTTP cannot send as a header; the message never has the value.
-
-    Args:
-        name: Its name.
-        value: Its value.
-        source: Where it was given, for people.
+    """Refuse what HTTP cannot send as a header; the message has its source and never its value.
 
     Raises:
         InvalidArgumentError: It cannot be sent.

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,10 @@ from urllib.parse import quote
 from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
 from cluster.commands.client.command_line import (
     FAILED,
-    add_json,
-    add_server,
+    argument,
+    command,
     connect,
-    make_parser,
     print_json,
-    run,
 )
 from cluster.commands.client.connection import LONG_TIMEOUT_S, Server
 from cluster.commands.client.models import index
@@ -28,19 +26,14 @@ from cluster.commands.client.models import index
 _NOT_EXPLICIT = "explicit model load / unload is not allowed"
 
 
-def load(arguments: Sequence[str]) -> int:
+@command(
+    "load",
+    "Load models, or load them anew, and wait until they are served.",
+    argument("model", nargs="+"),
+    argument("--config", metavar="FILE", help="JSON of a config, in the place of the repository's"),
+)
+def load(given: argparse.Namespace) -> int:
     """Run ``manta load``."""
-    parser = make_parser("load", "Load models, or load them anew, and wait until they are served.")
-    parser.add_argument("model", nargs="+")
-    parser.add_argument(
-        "--config", metavar="FILE", help="JSON of a config, in the place of the repository's"
-    )
-    add_json(parser)
-    add_server(parser)
-    return run(parser, arguments, _load)
-
-
-def _load(given: argparse.Namespace) -> int:
     parameters: dict[str, Any] = {}
     if given.config:
         text = sys.stdin.read() if given.config == "-" else Path(given.config).read_text("utf-8")
@@ -51,20 +44,15 @@ def _load(given: argparse.Namespace) -> int:
     return _each(given, "load", parameters)
 
 
-def unload(arguments: Sequence[str]) -> int:
+@command(
+    "unload",
+    "Unload models, and wait until they have answered what is open.",
+    argument("model", nargs="+"),
+    argument("--dependents", action="store_true", help="with the models that the steps of it use"),
+)
+def unload(given: argparse.Namespace) -> int:
     """Run ``manta unload``."""
-    parser = make_parser("unload", "Unload models, and wait until they have answered what is open.")
-    parser.add_argument("model", nargs="+")
-    parser.add_argument(
-        "--dependents", action="store_true", help="with the models that the steps of it use"
-    )
-    add_json(parser)
-    add_server(parser)
-    return run(
-        parser,
-        arguments,
-        lambda given: _each(given, "unload", {"unload_dependents": given.dependents}),
-    )
+    return _each(given, "unload", {"unload_dependents": given.dependents})
 
 
 def _each(given: argparse.Namespace, action: str, parameters: dict[str, Any]) -> int:

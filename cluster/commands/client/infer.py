@@ -18,13 +18,11 @@ from backends.api.errors import (
 from cluster.commands.client.address import parse_address
 from cluster.commands.client.calls import HEADER_LENGTH, Call, as_curl, as_python
 from cluster.commands.client.command_line import (
+    Parser,
     UsageError,
-    add_json,
-    add_server,
+    command,
     connect,
-    make_parser,
     print_json,
-    run,
     target_of,
 )
 from cluster.commands.client.connection import LONG_TIMEOUT_S, Answer, Server, model_path
@@ -41,9 +39,7 @@ _EVENT: Final = "data:"
 Row = dict[str, Any]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run ``manta infer``."""
-    parser = make_parser("infer", _DESCRIPTION)
+def _add_arguments(parser: Parser) -> None:
     parser.add_argument("model")
     parser.add_argument("input", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--version", default="", metavar="N", help="version of the model")
@@ -62,12 +58,11 @@ def main(arguments: Sequence[str]) -> int:
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--curl", action="store_true", help="print the call for curl instead")
     shown.add_argument("--python", action="store_true", help="print it for tritonclient instead")
-    add_json(parser)
-    add_server(parser)
-    return run(parser, arguments, _infer)
 
 
-def _infer(given: argparse.Namespace) -> None:
+@command("infer", _DESCRIPTION, _add_arguments)
+def main(given: argparse.Namespace) -> None:
+    """Run ``manta infer``."""
     server = connect(given)
     about = _metadata(server, given.model, given.version)
     texts = assigned(given.input, about["inputs"])

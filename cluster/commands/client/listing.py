@@ -9,13 +9,11 @@ from fnmatch import fnmatchcase
 
 from backends.api.errors import InvalidArgumentError, UnavailableError, UnsupportedError
 from cluster.commands.client.command_line import (
-    add_json,
-    add_server,
+    argument,
+    command,
     connect,
-    make_parser,
     print_json,
     print_table,
-    run,
     target_of,
 )
 from cluster.commands.client.connection import Server
@@ -29,18 +27,13 @@ from cluster.commands.client.models import (
 )
 
 
-def ls(arguments: Sequence[str]) -> int:
+@command(
+    "ls",
+    "List the models of a server, with their versions and states.",
+    argument("pattern", nargs="*", default=[], help="names, with * and ?; all if none is given"),
+)
+def ls(given: argparse.Namespace) -> None:
     """Run ``manta ls``."""
-    parser = make_parser("ls", "List the models of a server, with their versions and states.")
-    parser.add_argument(
-        "pattern", nargs="*", default=[], help="names, with * and ?; all if none is given"
-    )
-    add_json(parser)
-    add_server(parser)
-    return run(parser, arguments, _ls)
-
-
-def _ls(given: argparse.Namespace) -> None:
     server = connect(given)
     found, there = index(server), told_instances(server)
     rows = [
@@ -61,18 +54,13 @@ def _ls(given: argparse.Namespace) -> None:
         print_table(titles, [list(row.values()) for row in rows])
 
 
-def ps(arguments: Sequence[str]) -> int:
+@command(
+    "ps",
+    "List the instances of models: processes, nodes, devices, restarts.",
+    argument("pattern", nargs="*", default=[], help="models, with * and ?; all if none is given"),
+)
+def ps(given: argparse.Namespace) -> None:
     """Run ``manta ps``."""
-    parser = make_parser("ps", "List the instances of models: processes, nodes, devices, restarts.")
-    parser.add_argument(
-        "pattern", nargs="*", default=[], help="models, with * and ?; all if none is given"
-    )
-    add_json(parser)
-    add_server(parser)
-    return run(parser, arguments, _ps)
-
-
-def _ps(given: argparse.Namespace) -> None:
     server = connect(given)
     rows = instances(server)
     if rows is None:
@@ -89,17 +77,9 @@ def _ps(given: argparse.Namespace) -> None:
     print_table(titles, [[_shown(row[key]) for key in keys] for row in rows])
 
 
-def status(arguments: Sequence[str]) -> int:
+@command("status", "Say which server is asked, whether it is ready, and what it serves.")
+def status(given: argparse.Namespace) -> int:
     """Run ``manta status``; 1 if the server takes no requests."""
-    parser = make_parser(
-        "status", "Say which server is asked, whether it is ready, and what it serves."
-    )
-    add_json(parser)
-    add_server(parser)
-    return run(parser, arguments, _status)
-
-
-def _status(given: argparse.Namespace) -> int:
     server = connect(given)
     # Raises where nobody listens, or where the caller may not ask.
     is_ready = _is_ready(server)

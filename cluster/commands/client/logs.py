@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from backends.api.errors import TritonError, UnsupportedError
-from cluster.commands.client.command_line import add_server, connect, make_parser, run
+from cluster.commands.client.command_line import argument, command, connect
 from cluster.commands.client.connection import Server
 from cluster.commands.client.models import index, instances, require_model
 
@@ -30,17 +30,16 @@ _POLL_S: Final = 0.25
 _END_BYTES: Final = 1 << 20
 
 
-def main(arguments: Sequence[str]) -> int:
+@command(
+    "logs",
+    _DESCRIPTION,
+    argument("model", nargs="?", help="only what its processes have written"),
+    argument("-f", "--follow", action="store_true", help="go on until Ctrl-C"),
+    argument("-n", "--lines", type=int, default=50, help="of each file (%(default)s)"),
+    has_json=False,
+)
+def main(given: argparse.Namespace) -> None:
     """Run ``manta logs``."""
-    parser = make_parser("logs", _DESCRIPTION)
-    parser.add_argument("model", nargs="?", help="only what its processes have written")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until Ctrl-C")
-    parser.add_argument("-n", "--lines", type=int, default=50, help="of each file (%(default)s)")
-    add_server(parser)
-    return run(parser, arguments, _logs)
-
-
-def _logs(given: argparse.Namespace) -> None:
     server = connect(given)
     files = _files(server, given.model)
     if not files:
@@ -121,13 +120,7 @@ def _has_open(pid: int, path: Path) -> bool:
 
 
 def show(files: Mapping[Path, str], lines: int, *, follows: bool) -> None:
-    """Print the ends of files, and what is added to them until somebody ends it.
-
-    Args:
-        files: They, and what each is called; said where there are several.
-        lines: So many of each.
-        follows: Whether to go on.
-    """
+    """Print the ends of files, under their names, and what is added until somebody ends it."""
     with ExitStack() as stack:
         opened = [(stack.enter_context(path.open("rb")), name) for path, name in files.items()]
         last, is_one = "", len(opened) == 1

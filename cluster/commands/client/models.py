@@ -4,7 +4,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from backends.api.errors import (
@@ -63,6 +63,11 @@ def require_model(rows: Sequence[Row], name: str) -> list[Row]:
         hint = f"Did you mean '{near[0]}'?" if near else "'manta ls' lists all."
         raise NotFoundError(f"the server has no model '{name}'. {hint}")
     return found
+
+
+def is_decoupled(config: Mapping[str, Any]) -> bool:
+    """Whether a model may answer a request with any number of responses, by its config's JSON."""
+    return bool(config.get("model_transaction_policy", {}).get("decoupled", False))
 
 
 def counted(rows: Sequence[Row] | None, name: str, version: str) -> str:

@@ -4,24 +4,28 @@
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from backends.api.errors import NotFoundError, UnavailableError
 from cluster.commands.client.address import parse_address
 from cluster.commands.client.calls import Call, as_curl
 from cluster.commands.client.command_line import (
-    add_json,
-    add_server,
+    argument,
+    command,
     connect,
-    make_parser,
     print_json,
-    run,
     target_of,
 )
 from cluster.commands.client.connection import Server, model_path
 from cluster.commands.client.contexts import Target
-from cluster.commands.client.models import counted, index, require_model, told_instances
+from cluster.commands.client.models import (
+    counted,
+    index,
+    is_decoupled,
+    require_model,
+    told_instances,
+)
 from cluster.commands.client.tensors import example
 
 # A request of a sequence that is one request long.
@@ -30,16 +34,9 @@ _SEQUENCE = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
 Row = dict[str, Any]
 
 
-def main(arguments: Sequence[str]) -> int:
+@command("show", "Show a model: versions, inputs, outputs, and a call for curl.", argument("model"))
+def main(given: argparse.Namespace) -> None:
     """Run ``manta show``."""
-    parser = make_parser("show", "Show a model: versions, inputs, outputs, and a call for curl.")
-    parser.add_argument("model")
-    add_json(parser)
-    add_server(parser)
-    return run(parser, arguments, _show)
-
-
-def _show(given: argparse.Namespace) -> None:
     server = connect(given)
     rows, there = require_model(index(server), given.model), told_instances(server)
     about, config = _described(server, given.model)
@@ -108,7 +105,7 @@ def _scheduling(config: Mapping[str, Any]) -> str:
         "ensemble_scheduling": "ensemble",
     }
     found = [text for key, text in kinds.items() if key in config]
-    found += ["decoupled"] if _is_decoupled(config) else []
+    found += ["decoupled"] if is_decoupled(config) else []
     most = config.get("max_batch_size", 0)
     return ", ".join([*found, f"batches up to {most}" if most else "no batch dimension"])
 
@@ -121,13 +118,9 @@ def _curl(about: Row, config: Row, target: Target) -> str:
         parameters=_SEQUENCE if "sequence_batching" in config else {},
     )
     address = parse_address(target.url)
-    return as_curl(call, address, target, os.environ, is_stream=_is_decoupled(config))
+    return as_curl(call, address, target, os.environ, is_stream=is_decoupled(config))
 
 
 def _is_optional(tensor: Row, config: Row) -> bool:
     rows: list[Row] = config.get("input", [])
     return any(each["name"] == tensor["name"] and each.get("optional") for each in rows)
-
-
-def _is_decoupled(config: Mapping[str, Any]) -> bool:
-    return bool(config.get("model_transaction_policy", {}).get("decoupled", False))

@@ -94,11 +94,7 @@ def read_file(name: str) -> bytes:
 
 
 def assigned(texts: Sequence[str], inputs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the values by input.
-
-    Args:
-        texts: As typed.
-        inputs: Of the model's metadata.
+    """Return the values by input, out of texts as typed and the inputs of a model's metadata.
 
     Raises:
         InvalidArgumentError: An input is unknown or given twice.

@@ -6,20 +6,18 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from cluster.commands.client.command_line import (
-    Parser,
-    add_json,
-    add_server,
+    AddArguments,
+    argument,
+    command,
     connect,
-    make_parser,
     print_json,
     print_table,
-    run,
 )
 from cluster.commands.client.connection import Server
 from cluster.commands.client.models import counted, index, told_instances
@@ -36,8 +34,6 @@ class Load:
     """What a version has done in a period.
 
     Attributes:
-        model: Model.
-        version: Version.
         per_second: Requests that succeeded, a second.
         failed_per_second: Requests that failed, a second.
         latency_ms: Mean of a request; None where there was none.
@@ -87,19 +83,27 @@ def _grown(row: Row, past: Row, kind: str) -> Mapping[str, int]:
     return {key: now.get(key, 0) - then.get(key, 0) for key in ("count", "ns")}
 
 
-def top(arguments: Sequence[str]) -> int:
-    """Run ``manta top``."""
-    parser = make_parser("top", "Show requests, latencies and batches of models, until Ctrl-C.")
-    _add_interval(parser, 2.0)
-    parser.add_argument(
-        "-n", "--count", type=int, default=0, help="how many times; 0: until Ctrl-C"
+def _positive(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise ValueError(text)
+    return value
+
+
+def _interval(default_s: float) -> AddArguments:
+    return argument(
+        "--interval", type=_positive, default=default_s, metavar="SECONDS", help="(%(default)s)"
     )
-    add_json(parser)
-    add_server(parser)
-    return run(parser, arguments, _top)
 
 
-def _top(given: argparse.Namespace) -> None:
+@command(
+    "top",
+    "Show requests, latencies and batches of models, until Ctrl-C.",
+    _interval(2.0),
+    argument("-n", "--count", type=int, default=0, help="how many times; 0: until Ctrl-C"),
+)
+def top(given: argparse.Namespace) -> None:
+    """Run ``manta top``."""
     server = connect(given)
     before, then_s = _statistics(server), time.monotonic()
     for _ in range(given.count) if given.count else iter(int, 1):
@@ -108,8 +112,7 @@ def _top(given: argparse.Namespace) -> None:
         shown = list(loads(before, after, now_s - then_s))
         before, then_s = after, now_s
         if given.json:
-            names = Load.__dataclass_fields__
-            print_json([{name: getattr(each, name) for name in names} for each in shown])
+            print_json(list(map(asdict, shown)))
             continue
         there = told_instances(server)
         if sys.stdout.isatty():
@@ -142,20 +145,14 @@ def _shown(value: float | None, unit: str = "") -> str:
     return "" if value is None else f"{value:.2f}{unit}"
 
 
-def events(arguments: Sequence[str]) -> int:
+@command(
+    "events",
+    "Print what becomes of models and instances from now on, a line each, until Ctrl-C."
+    " Servers keep no history, and what lasts less than an interval is not seen.",
+    _interval(1.0),
+)
+def events(given: argparse.Namespace) -> None:
     """Run ``manta events``."""
-    parser = make_parser(
-        "events",
-        "Print what becomes of models and instances from now on, a line each, until Ctrl-C."
-        " Servers keep no history, and what lasts less than an interval is not seen.",
-    )
-    _add_interval(parser, 1.0)
-    add_json(parser)
-    add_server(parser)
-    return run(parser, arguments, _events)
-
-
-def _events(given: argparse.Namespace) -> None:
     server = connect(given)
     before = _seen(server, {})
     while True:
@@ -210,17 +207,3 @@ def changes(before: Mapping[str, Row], after: Mapping[str, Row]) -> Iterator[tup
             parts.append(reason)
         if parts:
             yield what, ", ".join(parts)
-
-
-def _add_interval(parser: Parser, default_s: float) -> None:
-    seconds: Callable[[str], float] = _positive
-    parser.add_argument(
-        "--interval", type=seconds, default=default_s, metavar="SECONDS", help="(%(default)s)"
-    )
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not value > 0:
-        raise ValueError(text)
-    return value

@@ -39,13 +39,7 @@ _LARGEST_CERTIFICATE_BYTES: Final = 1 << 20
 
 
 def collect(options: ServerOptions, environment: Mapping[str, str]) -> Facts:
-    """Return the facts of a planned deployment.
-
-    Args:
-        options: The server's.
-        environment: Variables that Ray and the server will have.
-    """
-    remote = [_scheme(each) for each in options.model_repository]
+    """Return the facts of a planned deployment."""
     return Facts(
         ports=tuple(_ports(options)),
         ray=_planned_ray(options, environment),
@@ -56,7 +50,7 @@ def collect(options: ServerOptions, environment: Mapping[str, str]) -> Facts:
         control_mode=options.model_control_mode,
         allows_client_memory=options.allow_client_shm,
         requires_signatures=options.require_signed_models,
-        has_remote_repositories=any(remote),
+        has_remote_repositories=any(map(_is_remote, options.model_repository)),
         shown_secrets=tuple(
             f"--{flag.name}"
             for name, flag in FLAGS.items()
@@ -116,12 +110,12 @@ def _ports(options: ServerOptions) -> Iterator[PortFact]:
             )
 
 
-def _scheme(location: str) -> str:
-    """Return the scheme of a location; empty for a folder, or what is no location."""
+def _is_remote(location: str) -> bool:
+    """Whether a location is in a store; not what is no location."""
     try:
-        return parse_location(location).scheme if "://" in location else ""
+        return not parse_location(location).is_local
     except TritonError:
-        return ""
+        return False
 
 
 def _shown(location: str) -> str:

@@ -8,7 +8,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from backends.api.errors import TritonError
@@ -43,9 +42,7 @@ def main(arguments: Sequence[str], collect: Collect = collect, look: Look = look
     is_named = any(flag.startswith(("--model-repository", "--model-store")) for flag in flags)
     flags = flags if is_named else [*flags, "--model-repository=/"]
     try:
-        options = parse_options(
-            flags, os.environ, lambda path: Path(path).read_text(encoding="utf-8")
-        )
+        options = parse_options(flags, os.environ)
         facts = collect(options, os.environ)
         if given.running:
             facts = look(facts, options.ray_address)

@@ -23,8 +23,6 @@ class FileFact:
     """A file or folder that options or variables name.
 
     Attributes:
-        kind: What it is for.
-        path: Where it is.
         mode: Permission bits; -1 when it is not there or cannot be looked at.
         owner_uid: Its owner; -1 likewise.
         expires_in_s: Seconds until a certificate is no longer valid; None for other files.
@@ -63,7 +61,6 @@ class RayFact:
     Attributes:
         is_own: Whether the server starts a Ray of its own.
         is_running: Whether the cluster was looked at; what follows, but ``has_tls``, is of it.
-        node_count: Nodes that are alive.
         node_address: Of the node this runs on.
         auth_mode: ``token``, ``disabled``, or empty for what Ray takes by default.
         has_tls: RAY_USE_TLS.
@@ -84,19 +81,14 @@ class Facts:
     """Of one deployment.
 
     Attributes:
-        ports: Those that are open.
-        ray: Ray.
         uid: User that the server runs as.
         lane_tls: ``--lane-tls``.
-        has_policy: Whether there is an access policy.
         has_restrictions: Whether any API needs a header.
         control_mode: ``--model-control-mode``.
         allows_client_memory: ``--allow-client-shm``.
         requires_signatures: ``--require-signed-models``.
-        has_remote_repositories: Whether any is in a store.
         shown_secrets: Secret flags given on the command line.
         plain_repositories: Repositories at locations without encryption.
-        files: What options name.
         conflicts: Requirements that the installed versions do not meet, one line each.
         is_of_server: Whether the options are those of a server that runs.
     """

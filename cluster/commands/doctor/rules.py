@@ -31,11 +31,7 @@ class Finding:
     """Something that leaves the deployment open.
 
     Attributes:
-        severity: How bad it is.
         rule: Short name, for programs.
-        what: What was found.
-        why: What may come of it.
-        mend: What to do.
     """
 
     severity: Severity

@@ -78,11 +78,7 @@ class Case:
     Attributes:
         name: What the table of failures calls it.
         caller: Who asks; None where credentials are tried.
-        headers: Headers with credentials.
-        peer: The connection.
         time_s: When, by the wall clock.
-        asked: For what.
-        expected: What shall come of it.
     """
 
     name: str
@@ -99,8 +95,6 @@ class Failure:
     """A case with another outcome than expected.
 
     Attributes:
-        case: The case.
-        outcome: What came of it.
         reason: What the client would be told; empty if it was allowed.
     """
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 import yaml
 
 from backends.api.errors import InvalidArgumentError, TritonError
-from cluster.commands.policy.cases import Failure, failures_of, read_cases
+from cluster.commands.client.tables import table
+from cluster.commands.policy.cases import failures_of, read_cases
 from deployments.access.keys import (
     KEY_BYTES,
     PREFIX,
@@ -115,22 +116,13 @@ def _test(given: argparse.Namespace) -> int:
     cases = read_cases(Path(given.cases).read_text(encoding="utf-8"), given.cases)
     failures = failures_of(loaded, cases)
     if failures:
-        print(_table(failures))
+        rows = [
+            (shown_text(each.case.name), each.case.expected, each.outcome, each.reason)
+            for each in failures
+        ]
+        print(table(("CASE", "EXPECTED", "GOT", "WHY"), rows))
     print(f"{len(cases) - len(failures)} of {len(cases)} cases are as expected")
     return 1 if failures else 0
-
-
-def _table(failures: Sequence[Failure]) -> str:
-    rows = [("CASE", "EXPECTED", "GOT", "WHY")]
-    rows += [
-        (shown_text(each.case.name), each.case.expected, each.outcome, each.reason or "-")
-        for each in failures
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
 
 
 def _new_key(given: argparse.Namespace) -> int:

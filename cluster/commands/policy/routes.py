@@ -1,9 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which roles a route or an RPC needs, for cases that name one. Pure."""
+"""Which roles a route or an RPC needs, for cases that name one."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,27 +27,6 @@ _PATHS: Final[tuple[tuple[str, tuple[Role, ...]], ...]] = (
     (r"/v2/(?:system|cuda)sharedmemory/.*", (Role.SHARED_MEMORY,)),
     (r"/metrics", (Role.METRICS,)),
 )
-_RPCS: Final[Mapping[str, tuple[Role, ...]]] = {
-    "ServerLive": (Role.HEALTH,),
-    "ServerReady": (Role.HEALTH,),
-    "ModelReady": (Role.HEALTH,),
-    "ServerMetadata": (Role.METADATA,),
-    "ModelMetadata": (Role.METADATA,),
-    "ModelConfig": (Role.METADATA,),
-    "ModelInfer": (Role.INFER,),
-    "ModelStreamInfer": (Role.INFER,),
-    "ModelStatistics": (Role.STATISTICS,),
-    "RepositoryIndex": _INDEX,
-    "RepositoryModelLoad": (Role.CONTROL,),
-    "RepositoryModelUnload": (Role.CONTROL,),
-    "TraceSetting": (Role.SETTINGS,),
-    "LogSettings": (Role.SETTINGS,),
-    **{
-        f"{kind}SharedMemory{what}": (Role.SHARED_MEMORY,)
-        for kind in ("System", "Cuda")
-        for what in ("Status", "Register", "Unregister")
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +51,22 @@ def asked_by(route: str) -> Asked | None:
     """
     if route in ROLE_OF_CATEGORY:
         return Asked((ROLE_OF_CATEGORY[route],))
-    if route in _RPCS:
-        return Asked(_RPCS[route])
+    if "/" not in route:
+        return _asked_by_rpc(route)
     path = route.rpartition(" ")[2].partition("?")[0]
     for pattern, roles in _PATHS:
         found = re.fullmatch(pattern, path)
         if found is not None:
             return Asked(roles, found.groupdict().get("model") or "")
+    return None
+
+
+def _asked_by_rpc(name: str) -> Asked | None:
+    # With NumPy and protobuf, which a path does without.
+    from deployments.grpc.kserve.service import PATHS, category_of  # noqa: PLC0415
+
+    for path in PATHS:
+        if path.endswith(f"/{name}".encode()):
+            role = ROLE_OF_CATEGORY[category_of(path)]
+            return Asked(_INDEX if name == "RepositoryIndex" else (role,))
     return None

@@ -11,7 +11,7 @@ from backends.config.pbtxt import MAX_CONFIG_BYTES
 from cluster.commands.publish.config_text import config_text
 from cluster.commands.publish.encrypting import decrypt_text, require_decrypt, sealed_names
 from cluster.commands.publish.formats import find_model
-from cluster.commands.publish.stored_models import StoredModel, find_stored
+from cluster.commands.publish.stored_models import StoredModel, decoded, find_stored
 from cluster.commands.publish.targets import Content
 from cluster.repository.configs import CONFIG_FILE
 from cluster.repository.manifest import OWN_FILES
@@ -28,12 +28,9 @@ class Addition:
     """What is to be published.
 
     Attributes:
-        name: The model.
-        version: Its number.
         title: What was found.
         files: By path in the version's directory.
         shared: By path in the model's directory.
-        notes: What the user should know.
         former: The model as it is there; None for a new one.
     """
 
@@ -110,11 +107,7 @@ def _require_decrypt(
         content = store.read(f"{name}/{CONFIG_FILE}", 0, MAX_CONFIG_BYTES + 1)
     elif isinstance(content, Path):
         where, content = str(content), content.read_bytes()
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"{where}: byte {error.start} is not UTF-8") from None
-    require_decrypt(text, where, key_file)
+    require_decrypt(decoded(content, where), where, key_file)
 
 
 def _check_name(name: str) -> None:

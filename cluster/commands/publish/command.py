@@ -13,6 +13,7 @@ from typing import Final
 
 from backends.api.errors import AlreadyExistsError, InvalidArgumentError, TritonError
 from backends.config.pbtxt import to_pbtxt
+from cluster.commands.client.tables import table
 from cluster.commands.publish.adding import Addition, plan_addition
 from cluster.commands.publish.comparing import Side, differences
 from cluster.commands.publish.encrypting import seal
@@ -211,7 +212,7 @@ def _keygen(given: argparse.Namespace) -> int:
 def _ls(given: argparse.Namespace) -> int:
     store = _store_of(given)
     models = [require_stored(store, given.name)] if given.name else list_models(store)
-    rows = [("NAME", "VERSION", "SIZE", "BACKEND", "MANIFEST")]
+    rows: list[tuple[str, ...]] = []
     for model in models:
         backend = backend_of(store, model)
         rows += [
@@ -224,11 +225,7 @@ def _ls(given: argparse.Namespace) -> int:
             )
             for version in model.versions
         ] or [(model.name, "-", _size(model.size_bytes), backend, "-")]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+    print(table(("NAME", "VERSION", "SIZE", "BACKEND", "MANIFEST"), rows))
     return 0
 
 

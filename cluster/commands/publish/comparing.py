@@ -15,13 +15,7 @@ from cluster.repository.stores.source import digest_of
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of both.
-
-    Attributes:
-        store: Its repository.
-        model: The model.
-        version: Its number.
-    """
+    """One of both: a version of a model in a repository."""
 
     store: Store
     model: StoredModel

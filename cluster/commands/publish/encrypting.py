@@ -16,11 +16,7 @@ _DECRYPT: Final = "decrypt"
 
 
 def decrypt_text(key_file: Path) -> str:
-    """Return the lines of a config that have servers decrypt a model's files.
-
-    Args:
-        key_file: Where servers find the key.
-    """
+    """Return the lines of a config that have servers decrypt a model's files with that key."""
     path = json.dumps(str(key_file.absolute()), ensure_ascii=False)
     return (
         "# The key has to be at this path where the model is loaded; key_env names a variable.\n"
@@ -31,11 +27,6 @@ def decrypt_text(key_file: Path) -> str:
 
 def require_decrypt(text: str, where: str, key_file: Path) -> None:
     """Refuse a config that does not have servers decrypt the model's files.
-
-    Args:
-        text: The config's.
-        where: Its path.
-        key_file: Where servers would find the key.
 
     Raises:
         InvalidArgumentError: It does not, or is no config.

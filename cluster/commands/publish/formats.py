@@ -53,7 +53,6 @@ class FoundModel:
     """A model that was found in a file or folder.
 
     Attributes:
-        format: Its format.
         files: What a version's directory is to hold: sources by path in it.
         has_completion: Of a model.py, whether it has auto_complete_config.
     """

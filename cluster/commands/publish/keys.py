@@ -19,9 +19,6 @@ _MAX_KEY_FILE_BYTES: Final = 64 << 10
 def make_signing_key(path: Path) -> Path:
     """Write an Ed25519 key in PEM, which only its owner can read, and its public key beside it.
 
-    Args:
-        path: Where the private key goes.
-
     Returns:
         Where the public key is: ``release.pub.pem`` for ``release.pem``.
 

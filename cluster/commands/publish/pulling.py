@@ -20,12 +20,6 @@ from deployments.model_files.contracts import FileChangedError
 def pull_model(store: Store, model: StoredModel, versions: Collection[int], to: Path) -> Path:
     """Copy versions of a model, and what they share, into a folder; all of it or nothing.
 
-    Args:
-        store: The repository.
-        model: The model.
-        versions: Which versions.
-        to: Where the model's directory is made.
-
     Returns:
         The model's directory.
 

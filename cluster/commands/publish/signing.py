@@ -59,11 +59,6 @@ def sign_stored(store: Store, model: StoredModel, signer: Signer) -> list[str]:
     A version that has a manifest must be as that says: what has changed since it was published is
     not signed by mistake.
 
-    Args:
-        store: The repository.
-        model: The model.
-        signer: With which key.
-
     Returns:
         The directories that were signed, below the repository's.
 

@@ -132,11 +132,7 @@ def config_of(store: Store, model: StoredModel) -> tuple[ModelConfig, str]:
     path = f"{model.name}/{CONFIG_FILE}"
     text = ""
     if CONFIG_FILE in model.files:
-        content = store.read(path, 0, MAX_CONFIG_BYTES + 1)
-        try:
-            text = content.decode()
-        except UnicodeDecodeError as error:
-            raise InvalidArgumentError(f"{path}: byte {error.start} is not UTF-8") from None
+        text = decoded(store.read(path, 0, MAX_CONFIG_BYTES + 1), path)
     config = parse_pbtxt(text, path) if text else empty_config(model.name)
     if not config.name:
         config = edit(config, lambda message: setattr(message, "name", model.name))
@@ -146,6 +142,14 @@ def config_of(store: Store, model: StoredModel) -> tuple[ModelConfig, str]:
             top, slash, _ = file.partition("/")
             listing[top] = bool(slash)
     return normalise_defaults(infer_backend(config, listing)), text
+
+
+def decoded(content: bytes, path: str) -> str:
+    """Return the text of a config; raises InvalidArgumentError where it is none."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{path}: byte {error.start} is not UTF-8") from None
 
 
 def backend_of(store: Store, model: StoredModel) -> str:

@@ -42,11 +42,7 @@ _IS_THERE: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY})
 
 
 class LocalTarget:
-    """A directory of this machine.
-
-    Args:
-        root: The repository.
-    """
+    """A directory of this machine."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -111,11 +107,7 @@ class LocalTarget:
 
 
 class StoreTarget:
-    """A repository in a store.
-
-    Args:
-        store: The store.
-    """
+    """A repository in a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

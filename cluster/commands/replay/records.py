@@ -34,10 +34,8 @@ class Replayed:
     """A record that was sent again.
 
     Attributes:
-        record: The record.
         responses: What came; empty after an error.
         outcome: ``ok`` or the error's code.
-        message: The error's.
         latency_us: Until the last response.
     """
 
@@ -102,10 +100,8 @@ class Summary:
     """What came of all of them.
 
     Attributes:
-        counts: By verdict.
         reasons: Of records that are not the same: id and why; the first of them.
         then_us: Latencies when they were captured, of those that were answered both times.
-        now_us: Latencies now.
     """
 
     counts: Counter[Verdict] = field(default_factory=Counter)

@@ -29,8 +29,6 @@ class Target:
     Attributes:
         model: Name of the model; empty for each record's own.
         version: Its version; empty for what the server chooses.
-        metadata: Of every call.
-        timeout_s: For each.
     """
 
     model: str = ""
@@ -51,12 +49,7 @@ def open_channel(url: str, root_certificate: bytes | None = None) -> grpc.Channe
 
 
 class Sender:
-    """Sends records over a channel.
-
-    Args:
-        channel: The channel.
-        target: Whom to.
-    """
+    """Sends records over a channel."""
 
     def __init__(self, channel: grpc.Channel, target: Target) -> None:
         self._stub = GRPCInferenceServiceStub(channel)

@@ -18,6 +18,7 @@ from cluster.commands.client.command_line import (
     print_table,
     run,
 )
+from cluster.commands.client.connection import model_path
 from tests.support.certificates import Certificates, make_certificates
 
 
@@ -81,6 +82,11 @@ def test_a_wrong_command_line_is_said_in_one_line_and_ends_with_2(
     assert said in error
     assert error.endswith("See 'manta thing --help'.\n")
     assert error.count("\n") == 1
+
+
+def test_a_name_that_is_not_utf_8_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_with(lambda _: bool(model_path("m\udcff"))) == 1
+    assert capsys.readouterr().err == "error: 'm\\udcff' is not UTF-8\n"
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

@@ -194,6 +194,10 @@ def test_the_example_is_a_policy_and_its_cases_are_as_expected() -> None:
         ("/v2/systemsharedmemory/region/r/register", Role.SHARED_MEMORY),
         ("GET /metrics", Role.METRICS),
         ("ModelStreamInfer", Role.INFER),
+        ("RepositoryIndex", Role.METADATA),
+        ("RepositoryModelLoad", Role.CONTROL),
+        ("SetRollout", Role.CONTROL),
+        ("CudaSharedMemoryStatus", Role.SHARED_MEMORY),
     ],
 )
 def test_a_route_needs_a_role(route: str, role: Role) -> None:

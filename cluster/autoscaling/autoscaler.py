@@ -68,7 +68,6 @@ class _Scaled:
 
     Attributes:
         config: What its rules were read from.
-        rules: Its rules.
         state: What the policy remembers.
         applied: The count that its instances were last brought to; None when that failed.
         work: What is being done about the count.

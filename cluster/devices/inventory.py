@@ -46,13 +46,11 @@ class Gpu:
         index: Number that ``instance_group.gpus`` means.
         physical_index: The driver's number.
         uuid: What ``CUDA_VISIBLE_DEVICES`` takes.
-        name: Product.
         memory_bytes: Size of its memory; 0 when the driver does not tell.
         used_bytes: How much of that is used; None when the driver does not tell.
         compute_capability: CUDA's, major and minor; (0, 0) when the driver does not tell.
         numa_node: Of the machine, to which it is attached; None when that is not known.
         is_mig: Whether MIG mode is on: then only its MIG devices compute.
-        mig_devices: Those that exist.
         processes: Bytes that each process has there, by process id as this node sees it.
         vendor: `NVIDIA` or `AMD`.
     """

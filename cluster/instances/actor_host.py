@@ -38,11 +38,7 @@ class _Instance:
 
 
 class ActorHost:
-    """Implements `cluster.instances.host.InstanceHost`.
-
-    Args:
-        look: Returns the nodes there are and what is free on each.
-    """
+    """Implements `cluster.instances.host.InstanceHost`."""
 
     knock = staticmethod(knock)
     names = staticmethod(GCS.wrapped(actor_names))

@@ -34,7 +34,6 @@ class NodeResources:
     """One live Ray node.
 
     Attributes:
-        node_id: Ray's id.
         total: Resources by name.
         available: Those that are not reserved.
         labels: What ``ray start --labels`` and Ray itself say of it.

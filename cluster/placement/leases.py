@@ -20,8 +20,6 @@ class Lease:
     """A device that an instance has.
 
     Attributes:
-        device: Which.
-        model_key: The instance's model.
         expected_bytes: What it takes of the device's memory at most, as far as is known; else 0.
         measured_bytes: What it takes now, as far as is known; else 0.
     """

@@ -83,7 +83,6 @@ class Asked:
     """What has been asked for a shape.
 
     Attributes:
-        request: The node.
         met_s: When it had come; None while it is waited for.
         waiting: Who waited then, by name.
         vain_count: How many nodes before it have helped nobody.

@@ -247,7 +247,6 @@ class Regrouping:
     """How a pool comes to have other instance groups.
 
     Attributes:
-        added: Specs of new instances.
         leaving: Actor names of instances that no group asks for any more.
     """
 

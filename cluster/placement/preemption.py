@@ -55,13 +55,9 @@ def to_displace(
     idle: Iterable[Occupant],
     devices: Devices,
 ) -> tuple[str, ...]:
-    """Return the actor names of the instances that shall leave; mostly none.
+    """Return the actor names of the instances that shall leave, as `to_leave`; mostly none.
 
-    Args:
-        spec: The recipe of the one that waits.
-        cluster: The nodes there are, what is free on each, and their GPUs.
-        idle: Instances on which nothing runs or waits.
-        devices: The devices that instances have.
+    Only idle ones of a lower priority do.
     """
     priority = priority_of(spec)
     lower = [each for each in idle if each.priority < priority]

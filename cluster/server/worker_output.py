@@ -46,7 +46,6 @@ class _Tail:
         inode: Of the file of that name; another one when it was rotated.
         offset: Bytes that were read.
         rest: The beginning of a line whose end has not come yet.
-        name: Of the process.
     """
 
     inode: int

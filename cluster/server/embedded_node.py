@@ -12,7 +12,8 @@
 - The log monitor sends what workers print over the GCS, which `cluster.server.worker_output` reads.
 
 And its agent for runtime environments is told its port: for one that the agent chooses the raylet
-waits 15 s, and aborts. A busy machine may take longer to start a Python process.
+waits 15 s, and aborts. A busy machine may take longer to start a Python process. It runs once
+something is asked of it (`cluster.server.environments_agent`).
 """
 
 import functools
@@ -21,14 +22,14 @@ import random
 import shlex
 import socket
 import subprocess
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from ray._private import parameter, services, worker
 
-from cluster.server import reaper
+from cluster.server import environments_agent, reaper
 
 _OPTIONS: Final = {
     "dashboard_agent_listen_port": 0,
@@ -41,10 +42,14 @@ _LEAST_PORT: Final = 20_000
 _MOST_TRIES: Final = 100
 # The kernel gives the ports from here on to whoever connects.
 _FIRST_OF_CLIENTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_AGENT: Final = "--dashboard_agent_command="
+_DASHBOARD_AGENT: Final = "--dashboard_agent_command"
+_ENVIRONMENTS_AGENT: Final = "--runtime_env_agent_command"
 # Of the command of the dashboard's agent.
 _FOLDER: Final = "--session-dir="
 _NODE: Final = "--node-id="
+
+# Makes the command that a raylet runs for an agent of the one that Ray gives it.
+_Command = Callable[[list[str]], list[str]]
 
 
 @contextmanager
@@ -53,12 +58,15 @@ def embedded_node(*, dashboard: bool) -> Generator[None]:
 
     A Ray whose nodes do not know an option starts as it would without it.
     """
-    replaced: list[tuple[Any, str, Any]] = [(parameter, "RayParams", _node_options())]
+    agents: dict[str, _Command] = {_ENVIRONMENTS_AGENT: environments_agent.command}
     if not dashboard:
-        replaced += [
-            (services, "start_api_server", _no_dashboard),
-            (services, "start_ray_process", _without_agent(services.start_ray_process)),
-        ]
+        agents[_DASHBOARD_AGENT] = _idle
+    replaced: list[tuple[Any, str, Any]] = [
+        (parameter, "RayParams", _node_options()),
+        (services, "start_ray_process", _with_agents(services.start_ray_process, agents)),
+    ]
+    if not dashboard:
+        replaced.append((services, "start_api_server", _no_dashboard))
     own = [(module, name, getattr(module, name)) for module, name, _ in replaced]
     for module, name, value in replaced:
         setattr(module, name, value)
@@ -102,23 +110,28 @@ def _no_dashboard(*_: Any, **__: Any) -> tuple[None, None]:
     return None, None
 
 
-def _without_agent(start: Any) -> Any:
-    """Return what starts a process of Ray, and a raylet with the idle agent."""
+def _with_agents(start: Any, agents: Mapping[str, _Command]) -> Any:
+    """Return what starts a process of Ray, and a raylet with other commands for its agents."""
 
     @functools.wraps(start)
     def started(command: list[str], *given: Any, **named: Any) -> Any:
-        return start([_idle(each) for each in command], *given, **named)
+        return start([_replaced(each, agents) for each in command], *given, **named)
 
     return started
 
 
-def _idle(argument: str) -> str:
-    """Return the argument of a raylet that has an idle agent."""
-    if not argument.startswith(_AGENT):
+def _replaced(argument: str, agents: Mapping[str, _Command]) -> str:
+    """Return an argument of a raylet; that of an agent with what is run in its place."""
+    flag, _, words = argument.partition("=")
+    if flag not in agents:
         return argument
-    words = shlex.split(argument.removeprefix(_AGENT))
+    return f"{flag}={subprocess.list2cmdline(agents[flag](shlex.split(words)))}"
+
+
+def _idle(words: list[str]) -> list[str]:
+    """Return the command of what stands in for the dashboard's agent."""
     folder, node = (
         next(each.removeprefix(name) for each in words if each.startswith(name))
         for name in (_FOLDER, _NODE)
     )
-    return _AGENT + subprocess.list2cmdline(reaper.agent_command(folder, node))
+    return reaper.agent_command(folder, node)

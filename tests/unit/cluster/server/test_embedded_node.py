@@ -14,12 +14,16 @@ import pytest
 from ray._private import node, parameter, services, worker
 
 from cluster.server import embedded_node as embedded_node_module
-from cluster.server import reaper
+from cluster.server import environments_agent, reaper
 from cluster.server.embedded_node import embedded_node, logs_folder
 
 AGENT = (
     "--dashboard_agent_command=/bin/python-client -u /ray/dashboard/agent.py --node-ip-address=1"
     " '--session-dir=/tmp/a b/session_1' --node-id=cafe --log-dir=/logs"
+)
+ENVIRONMENTS_AGENT = (
+    "--runtime_env_agent_command=/bin/python-client -u /ray/runtime_env/agent/main.py --node-id=1"
+    ' "--logging-format=%(asctime)s - \\"%(message)s\\""'
 )
 
 
@@ -94,19 +98,39 @@ def test_a_start_that_fails_leaves_ray_as_it_was() -> None:
     assert of_ray() == before
 
 
-def test_with_a_dashboard_its_process_and_its_agent_are_started() -> None:
-    before = of_ray()[1:]
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What Ray would start."""
+    found: list[Any] = []
+    monkeypatch.setattr(services, "start_ray_process", lambda *given, **named: found.append(given))
+    return found
+
+
+def test_with_a_dashboard_its_process_and_its_agent_are_started(started: list[Any]) -> None:
+    before = services.start_api_server
     with embedded_node(dashboard=True):
-        assert of_ray()[1:] == before
+        assert services.start_api_server is before
+        services.start_ray_process(["raylet", AGENT], "raylet")
+    assert started == [(["raylet", AGENT], "raylet")]
+
+
+@pytest.mark.parametrize("dashboard", [True, False])
+def test_the_agent_for_environments_waits_for_a_request(
+    started: list[Any], dashboard: bool
+) -> None:
+    with embedded_node(dashboard=dashboard):
+        services.start_ray_process(["raylet", ENVIRONMENTS_AGENT], "raylet")
+    (((_, argument), _),) = started
+    flag, _, waiting = argument.partition("=")
+    assert flag == "--runtime_env_agent_command"
+    own = shlex.split(ENVIRONMENTS_AGENT.partition("=")[2])
+    assert shlex.split(waiting) == environments_agent.command(own) != own
+    assert shlex.split(waiting)[0] == sys.executable
 
 
 def test_without_a_dashboard_there_is_no_process_of_it_and_the_raylets_agent_is_idle(
-    monkeypatch: pytest.MonkeyPatch,
+    started: list[Any],
 ) -> None:
-    started: list[Any] = []
-    monkeypatch.setattr(
-        services, "start_ray_process", lambda *given, **named: started.append(given)
-    )
     with embedded_node(dashboard=False):
         assert services.start_api_server(True, "raise", "127.0.0.1") == (None, None)
         services.start_ray_process(["raylet", "--x=1", AGENT], "raylet", fate_share=True)

@@ -146,7 +146,7 @@ reaper._main(sys.argv[2:])
 
 
 def test_a_raylet_is_told_that_no_port_is_used(tmp_path):
-    reaper.tell_no_ports(tmp_path, "cafe")
+    reaper.tell_no_ports(str(tmp_path), "cafe")
     told = {each.name: each.read_text() for each in tmp_path.iterdir()}
     assert told == dict.fromkeys(
         (

@@ -40,7 +40,6 @@ from cluster.server.claim import claim_again
 from cluster.server.node_counting import NodeCountingPolicy, NodeRoleReader
 from cluster.server.transport_options import FILE_CHECKS, grpc_options, listeners, tls_files
 from deployments.contracts.wake_limits import WakeLimits
-from deployments.ingress import Ingress
 from deployments.ingress_settings import IngressSettings
 from deployments.settings.wait_for_models import WaitForModels
 
@@ -162,9 +161,7 @@ def application(
         ray_actor_options=actor,
         **scale,
     )(ingress_entry.Ingress)
-    bound: serve.Application = deployment.bind(
-        own_release().root, pickle.dumps((Ingress, arguments))
-    )
+    bound: serve.Application = deployment.bind(own_release().root, pickle.dumps(arguments))
     return bound
 
 

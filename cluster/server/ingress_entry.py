@@ -4,7 +4,8 @@
 
 Serve's processes have the folders in their search path that whoever started Serve had: of another
 release, perhaps. So this class travels as it is rather than by its name, and nothing of Manta is
-imported before it has put its release's folder first. It must import nothing of Manta itself.
+imported before it has put its release's folder first: neither here, nor by who deploys it, which
+has no use for an ingress itself.
 """
 
 import importlib.util
@@ -23,16 +24,18 @@ class Ingress:
     Args:
         root: The folder with the packages of the replica's release, if it is there on its node;
             else they are found as Serve's environment for it says.
-        pickled: Of a pair: the class of the ingress, and its arguments.
+        pickled: Of the ingress's arguments.
     """
 
     async def __init__(self, root: str, pickled: bytes) -> None:  # type: ignore[misc]  # Serve awaits it
         # None until the ingress is made: Serve ends also replicas that could not start.
         self._ingress: Any = None
         _put_first(root)
-        kind, arguments = pickle.loads(pickled)  # noqa: S301 - a part of what Ray has unpickled
-        ingress = kind.__new__(kind)
-        await ingress.__init__(*arguments)
+        from deployments.ingress import Ingress as Own  # noqa: PLC0415 - see above
+
+        ingress: Any = Own.__new__(Own)
+        # A part of what Ray has unpickled.
+        await ingress.__init__(*pickle.loads(pickled))  # noqa: S301
         self._ingress = ingress
 
     async def check_health(self) -> None:

@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -56,3 +58,9 @@ def test_no_argument_of_an_ingress_has_a_secret():
     deployment = application(options, follow_nodes=True)._bound_deployment
     assert b"hush" not in pickle.dumps(deployment.init_args)
     assert b"kept_secrets" in pickle.dumps(deployment.init_args)
+
+
+def test_who_deploys_an_ingress_does_not_import_it():
+    """It would cost `manta serve` 7 MB for as long as it runs."""
+    code = "import sys, cluster.server.app; sys.exit('deployments.ingress' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -55,11 +55,9 @@ def test_a_replica_runs_the_ingress_of_its_release_whatever_its_process_finds(
 ) -> None:
     old, new = release(tmp_path / "old", "old"), release(tmp_path / "new", "new")
     cloudpickle.register_pickle_by_value(ingress_entry)
-    # What pickles the ingress of the package by its name, as one of the new release would.
-    pickled = b"\x80\x04" + pickle.GLOBAL + b"deployments.ingress\nIngress\n"
-    pickled += pickle.dumps(("front",), protocol=0)[:-1] + pickle.TUPLE2 + pickle.STOP
     content = tmp_path / "replica.pickle"
-    content.write_bytes(cloudpickle.dumps((ingress_entry.Ingress, str(new), pickled)))
+    arguments = pickle.dumps(("front",))
+    content.write_bytes(cloudpickle.dumps((ingress_entry.Ingress, str(new), arguments)))
     (tmp_path / "replica.py").write_text(_REPLICA)
     done = subprocess.run(
         [sys.executable, tmp_path / "replica.py", content],

@@ -11,6 +11,7 @@ import pytest
 
 from cluster.server import ingress_entry
 from cluster.server.ingress_entry import Ingress
+from deployments import ingress
 
 LOG: list[str] = []
 ROOT = str(Path(ingress_entry.__file__).parents[2])
@@ -44,7 +45,7 @@ class Replica:
         self.made = self.made.__new__(self.made)
 
     async def start(self, name: str, root: str = ROOT) -> None:
-        await self.made.__init__(root, pickle.dumps((Served, (name,))))
+        await self.made.__init__(root, pickle.dumps((name,)))
 
     async def end(self) -> None:
         await Ingress.__del__(self.made)
@@ -54,6 +55,7 @@ class Replica:
 def replica(monkeypatch: pytest.MonkeyPatch) -> Replica:
     LOG.clear()
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(ingress, "Ingress", Served)
     return Replica()
 
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Final
 
 from backends import compiled_form
-from cluster.fork_server.imported import INSTANCES
+from cluster.fork_server.imported import INSTANCES, identifiers_from_kernel
 from cluster.fork_server.starting import ForkServer, of_no_job
 from cluster.options.parsing import ServerOptions
 
@@ -43,6 +43,9 @@ RAY_ENVIRONMENT: Final = {
     "RAY_SERVE_CONTROL_LOOP_INTERVAL_S": "0.25",
 }
 
+# What `manta serve` goes on with: Serve above all.
+_OF_THE_SERVER: Final = ("cluster.server.server", "cluster.server.ray_cluster")
+
 # What only Ray's dashboard shows: metrics of Ray itself.
 WITHOUT_DASHBOARD: Final = {"RAY_enable_metrics_collection": "0"}
 
@@ -69,6 +72,10 @@ def begun(options: ServerOptions, environment: MutableMapping[str, str]) -> Fork
     prepare(environment, dashboard=options.dashboard)
     with of_no_job(environment):
         import_module("ray")
+    # The fork server needs most of this, too, and then neither imports nor keeps it twice.
+    with identifiers_from_kernel():
+        for each in _OF_THE_SERVER:
+            import_module(each)
     try:
         return ForkServer(environment, is_forked=True, preload=options.fork_server_preload)
     except OSError as error:

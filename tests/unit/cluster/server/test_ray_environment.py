@@ -109,3 +109,26 @@ def test_what_ray_reads_when_it_is_imported_is_set_before():
     )
     done = subprocess.run([sys.executable, "-c", code], env=os.environ, check=False, timeout=60)
     assert done.returncode == 0
+
+
+IMPORTED_BEFORE = """
+import os, sys
+from cluster.fork_server import imported
+from cluster.options.parsing import from_mapping
+from cluster.server import ray_environment
+
+def forked(*_, **__):
+    before = set(sys.modules)
+    import cluster.server.ray_cluster, cluster.server.server
+    assert set(sys.modules) == before
+    assert "ray.serve" in before
+    assert not imported.impediment()
+
+ray_environment.ForkServer = forked
+ray_environment.begun(from_mapping({"model_repository": "/m"}), os.environ)
+"""
+
+
+def test_what_a_server_goes_on_with_is_imported_before_it_forks_which_it_may_then():
+    """What both have imported by themselves, they would keep twice."""
+    subprocess.run([sys.executable, "-c", IMPORTED_BEFORE], check=True, timeout=60)

@@ -104,8 +104,12 @@ def _take_environment(request: Request) -> None:
     note_fork_server(os.fsdecode(environment.get(os.fsencode(SOCKET_VARIABLE), b"")))
     for each in (SOCKET_VARIABLE, PYTHON_VARIABLE):
         environment.pop(os.fsencode(each), None)
-    os.environb.clear()
-    os.environb.update(environment)
+    # What is equal stays: setting it anew would write into pages that all forked processes share.
+    for name in os.environb.keys() - environment.keys():
+        del os.environb[name]
+    for name, value in environment.items():
+        if os.environb.get(name) != value:
+            os.environb[name] = value
     time.tzset()
     raylet: Any = sys.modules.get("ray._raylet")
     if raylet is not None:

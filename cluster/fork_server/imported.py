@@ -27,6 +27,7 @@ RAY: Final = (
     "ray._private.workers.default_worker",
     # What a worker imports with the first object that it reads.
     "ray._common.pydantic_compat",
+    "pydantic.v1.fields",
     "ray._private.arrow_serialization",
 )
 # What instances import before they know their model, and for the most frequent kind of models.

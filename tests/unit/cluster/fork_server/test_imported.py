@@ -101,3 +101,23 @@ def test_identifiers_are_ray_s_own_again_afterwards() -> None:
     with pytest.raises(RuntimeError, match="meanwhile"):
         fail()
     assert ray.actor.ActorClassID is own
+
+
+READS_AN_OBJECT = """
+import sys
+from cluster.fork_server import imported
+imported.import_all(imported.RAY)
+import starlette.datastructures
+from ray.util import serialization_addons
+before = set(sys.modules)
+class Context:
+    def __getattr__(self, name):
+        return lambda *_, **__: None
+serialization_addons.apply(Context())
+assert set(sys.modules) == before, set(sys.modules) - before
+"""
+
+
+def test_a_worker_imports_nothing_with_the_first_object_that_it_reads() -> None:
+    """It would be 6 MB of its own. Starlette is imported with Serve."""
+    subprocess.run([sys.executable, "-c", READS_AN_OBJECT], check=True)

@@ -128,7 +128,7 @@ def test_it_ends_with_its_raylet(raylet: Raylet) -> None:
 def test_without_a_raylet_nobody_is_waited_for(
     agent: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(environments_agent.os, "getppid", lambda: 1)
+    monkeypatch.setattr(os, "getppid", lambda: 1)
     assert environments_agent.wait_for_a_request(agent[2:]) is None
     assert (tmp_path / "runtime_env_agent_port_cafe").exists()
 

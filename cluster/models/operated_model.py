@@ -147,8 +147,9 @@ class OperatedModel:
                 ahead = [each for each in before if each.concerns(version) and not each.is_over]
                 if not ahead:
                     return
-                self._cancel_for(operation.kind, version, ahead)
                 waits = [asyncio.ensure_future(each.changed.wait()) for each in (*ahead, operation)]
+                # Not before: one that has not begun yet is over with its cancel.
+                self._cancel_for(operation.kind, version, ahead)
                 try:
                     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
                 finally:

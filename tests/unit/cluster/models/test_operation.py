@@ -129,6 +129,26 @@ async def test_an_unload_ends_the_loads_that_wait_before_it_too() -> None:
     assert [(await load).was_cancelled for load in loads] == [True] * 3
 
 
+@in_virtual_time
+async def test_an_unload_that_comes_as_a_load_ends_has_its_turn_before_the_load_that_waits() -> (
+    None
+):
+    model, steps = operated(), list[str]()
+    loads = [begun(model.run(Kind.LOAD, None, "", works(steps, str(n)))) for n in range(2)]
+    await asyncio.sleep(1)
+    unloads: list[asyncio.Future[Any]] = []
+
+    def unload(_: object) -> None:
+        unloads.append(begun(model.run(Kind.UNLOAD, None, "", works(steps, "unload"))))
+
+    running = model.operations[0]._task
+    assert running is not None
+    running.add_done_callback(unload)
+    await asyncio.gather(*loads)
+    await asyncio.wait_for(unloads[0], 2 * WORK_S)
+    assert steps == ["0 begins", "0 ends", "unload begins", "unload ends"]
+
+
 @pytest.mark.parametrize("times", [1, 3])
 def test_an_operation_that_is_cancelled_often_cleans_up_once(times: int) -> None:
     async def run() -> None:

@@ -10,6 +10,7 @@ that of several that find a claim stale at once one asks the store. Claims leave
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ray.experimental.internal_kv import (
@@ -48,85 +49,80 @@ class Rows:
         _internal_kv_del(key, namespace=STORE_NAMESPACE)
 
 
+@dataclass(slots=True, eq=False)
 class FileRegistry:
     """Implements `deployments.model_files.registry.Registry` on rows.
 
-    Args:
+    Attributes:
         rows: Where they are.
         clock: Returns seconds that mean the same on all nodes.
         stale_after_s: How long a claim lasts without progress.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        clock: Callable[[], float] = time.time,
-        stale_after_s: float = STALE_AFTER_S,
-    ) -> None:
-        self._rows = rows
-        self._clock = clock
-        self._stale_after_s = stale_after_s
-        # By content: when this process last noted its progress.
-        self._noted_s: dict[str, float] = {}
+    rows: Rows
+    clock: Callable[[], float] = time.time
+    stale_after_s: float = STALE_AFTER_S
+    # By content: when this process last noted its progress.
+    _noted_s: dict[str, float] = field(default_factory=dict)
 
     def claim(self, key: str, node: str) -> bool:
         """See `Registry.claim`."""
-        self._rows.put(_holder(key, node), b"")
+        self.rows.put(_holder(key, node), b"")
         if self.told(key) and set(self.holders(key)) != {node}:
             return False
         number, claimant, progressed_s = self._claimed(key)
         if claimant == node:
             return True
-        is_stale = self._clock() - progressed_s >= self._stale_after_s
+        is_stale = self.clock() - progressed_s >= self.stale_after_s
         # Who has left has no claim either, though nobody removes it.
         if not is_stale and claimant in self.holders(key):
             return False
-        row = f"{self._clock()}@{node}".encode()
-        return not self._rows.put(_claim(key, number + 1), row, overwrite=False)
+        row = f"{self.clock()}@{node}".encode()
+        return not self.rows.put(_claim(key, number + 1), row, overwrite=False)
 
     def progressed(self, key: str, node: str) -> None:
         """See `Registry.progressed`."""
-        now_s = self._clock()
+        now_s = self.clock()
         if now_s - self._noted_s.get(key, 0.0) < _PROGRESS_INTERVAL_S:
             return
         number, claimant, _ = self._claimed(key)
         if claimant == node:
             self._noted_s[key] = now_s
-            self._rows.put(_claim(key, number), f"{now_s}@{node}".encode())
+            self.rows.put(_claim(key, number), f"{now_s}@{node}".encode())
 
     def holders(self, key: str) -> tuple[str, ...]:
         """See `Registry.holders`."""
         prefix = _holder(key, "")
-        return tuple(sorted(row.removeprefix(prefix).decode() for row in self._rows.keys(prefix)))
+        return tuple(sorted(row.removeprefix(prefix).decode() for row in self.rows.keys(prefix)))
 
     def tell(self, key: str, node: str, sha256: str) -> None:
         """See `Registry.tell`."""
         if self._claimed(key)[1] == node:
-            self._rows.put(_digest(key), sha256.encode())
+            self.rows.put(_digest(key), sha256.encode())
 
     def announce(self, key: str, node: str, sha256: str) -> None:
         """See `Registry.announce`."""
-        self._rows.put(_digest(key), sha256.encode(), overwrite=False)
-        self._rows.put(_holder(key, node), b"")
+        self.rows.put(_digest(key), sha256.encode(), overwrite=False)
+        self.rows.put(_holder(key, node), b"")
 
     def told(self, key: str) -> str:
         """See `Registry.told`."""
-        return (self._rows.get(_digest(key)) or b"").decode()
+        return (self.rows.get(_digest(key)) or b"").decode()
 
     def leave(self, key: str, node: str) -> None:
         """See `Registry.leave`."""
         self._noted_s.pop(key, None)
-        self._rows.delete(_holder(key, node))
+        self.rows.delete(_holder(key, node))
         if not self.holders(key):
-            for claim in self._rows.keys(_claims(key)):
-                self._rows.delete(claim)
-            self._rows.delete(_digest(key))
+            for claim in self.rows.keys(_claims(key)):
+                self.rows.delete(claim)
+            self.rows.delete(_digest(key))
 
     def _claimed(self, key: str) -> tuple[int, str, float]:
         """Return the claim that holds: its number, whose it is, and when that made progress."""
-        claims = self._rows.keys(_claims(key))
+        claims = self.rows.keys(_claims(key))
         number = max((int(row.removeprefix(_claims(key))) for row in claims), default=0)
-        row = self._rows.get(_claim(key, number)) if number else None
+        row = self.rows.get(_claim(key, number)) if number else None
         time_s, _, node = (row or b"0@").decode().partition("@")
         return number, node, float(time_s)
 

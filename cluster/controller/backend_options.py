@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the server's options say of a model's backend."""
+"""What the server's options say of a model's backend, and of all instances."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +9,8 @@ from backends.api.model_config import ModelConfig
 from backends.lookup import BACKEND_DIRECTORY
 from backends.registry import backend_name, python_library
 from cluster.options.parsing import ServerOptions
+from cluster.options.settings_at_start import cache_settings, lane_settings, resource_limits
+from cluster.placement.planner import PoolRequest
 
 
 class BackendOptions:
@@ -42,3 +44,32 @@ class BackendOptions:
         for each in names:
             settings |= {key: value for name, key, value in self._given if name == each}
         return settings
+
+
+def instance_options(options: ServerOptions, secret: bytes) -> PoolRequest:
+    """Return what holds for the instances of all models; generation and files are not chosen yet.
+
+    Args:
+        options: The server's options.
+        secret: The key of the lanes' handshake.
+    """
+    host_policies: dict[str, dict[str, str]] = {}
+    for policy, key, value in options.host_policy:
+        host_policies.setdefault(policy, {})[key] = value
+    return PoolRequest(
+        generation=0,
+        version=0,
+        model_dir="",
+        cpus_per_instance=options.cpus_per_instance,
+        secret=secret,
+        load_timeout_s=options.model_load_timeout_secs,
+        log_level="INFO" if options.log_info else "WARNING",
+        log_format=options.log_format,
+        lanes=lane_settings(options),
+        host_policies=host_policies,
+        cache=cache_settings(options.cache_config),
+        resource_limits=resource_limits(options),
+        scheduler_holds=options.scheduler_holds,
+        model_cache_directory=options.model_cache_directory,
+        model_cache_max_bytes=options.model_cache_max_bytes,
+    )

@@ -5,6 +5,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from cluster.controller.host import Nodes
@@ -21,10 +22,11 @@ _log = logging.getLogger(__name__)
 _HEAD: Final = "node:__internal_head__"
 
 
+@dataclass(slots=True, eq=False)
 class Consolidation:
     """Looks at the nodes of one cluster again and again.
 
-    Args:
+    Attributes:
         nodes: The nodes.
         placer: Starts nothing on those that are emptied.
         lifecycle: The models.
@@ -32,46 +34,36 @@ class Consolidation:
         after_s: For how long a node must be under-used.
     """
 
-    def __init__(
-        self,
-        nodes: Nodes,
-        placer: Placer,
-        lifecycle: ModelLifecycle,
-        ingress_labels: Mapping[str, str],
-        after_s: float,
-    ) -> None:
-        self._nodes = nodes
-        self._placer = placer
-        self._lifecycle = lifecycle
-        self._ingress_labels = ingress_labels
-        self._after_s = after_s
-        self._state = ConsolidationState()
+    nodes: Nodes
+    placer: Placer
+    lifecycle: ModelLifecycle
+    ingress_labels: Mapping[str, str]
+    after_s: float
+    _state: ConsolidationState = field(default_factory=ConsolidationState)
 
     async def look(self) -> None:
         """Look once, and begin to empty a node if there is one to be emptied."""
-        cluster = await self._nodes.read_cluster()
+        cluster = await self.nodes.read_cluster()
         now_s = asyncio.get_running_loop().time()
         residents = tuple(self._residents())
         removable = tuple(self._removable(cluster))
         before = self._state.emptied
         # With thousands of instances it takes longer than the loop may stand still.
         self._state = state = await COMPUTING.run(
-            decide, self._state, cluster, residents, removable, now_s, self._after_s
+            decide, self._state, cluster, residents, removable, now_s, self.after_s
         )
         if state.emptied != before:
             _log.info("under-used node that is emptied: %s", state.emptied or "none")
-        self._placer.kept_free = state.kept_free
-        self._lifecycle.evacuation.look(state.leaving)
+        self.placer.kept_free = state.kept_free
+        self.lifecycle.evacuation.look(state.leaving)
 
     def _residents(self) -> Iterator[Resident]:
-        for name, record in self._lifecycle.records.items():
-            for number in record.versions:
-                pool = self._lifecycle.pool_of(name, number)
-                for place in pool.places if pool is not None else ():
-                    if place.node_id:
-                        yield Resident(place.spec, place.node_id)
+        for _, _, pool in self.lifecycle.pools():
+            for place in pool.places:
+                if place.node_id:
+                    yield Resident(place.spec, place.node_id)
 
     def _removable(self, cluster: ClusterResources) -> Iterator[str]:
         for node in cluster.nodes:
-            if _HEAD not in node.total and unmet(self._ingress_labels, node.labels):
+            if _HEAD not in node.total and unmet(self.ingress_labels, node.labels):
                 yield node.node_id

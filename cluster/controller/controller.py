@@ -144,10 +144,11 @@ class ModelController:
         set_up_logging(self._publisher.settings.log)
         # Before any table is handed out: the first one says which versions answer.
         self._rollouts = Rollouts(
-            self._lifecycle,
+            self._lifecycle.records,
+            self._lifecycle.direct,
             saved.rollouts,
             self._state.schedule,
-            CustomCounters(self._lifecycle),
+            CustomCounters(self._lifecycle.pool_of),
         )
         self._supervisor = Supervisor("controller")
         self._boot = Boot(

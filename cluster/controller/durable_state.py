@@ -96,12 +96,6 @@ class SavedState(msgspec.Struct):
                 self.unloaded[record.name] = list(record.unloaded_versions)
 
 
-class _SavedOverride(msgspec.Struct):
-    config_json: str | None
-    files: dict[str, bytes]
-    directory_digest: str = ""
-
-
 class DurableState:
     """The state, and the writing of it. Made by `restore` or `create`, on the event loop.
 
@@ -153,10 +147,8 @@ class DurableState:
             if row is None:
                 # Removed since the keys were read, by a write of the predecessor that came late.
                 continue
-            override = msgspec.msgpack.decode(row, type=_SavedOverride)
-            overrides[key.removeprefix(_OVERRIDE_PREFIX).decode()] = Override(
-                override.config_json, override.files, override.directory_digest
-            )
+            name = key.removeprefix(_OVERRIDE_PREFIX).decode()
+            overrides[name] = msgspec.msgpack.decode(row, type=Override)
         return cls(fenced, saved, overrides, await _secret(fenced))
 
     @classmethod
@@ -243,10 +235,7 @@ class DurableState:
             self._writer.delete(key)
             return False
         self._kept_bytes[name] = size_bytes
-        saved = _SavedOverride(
-            override.config_json, dict(override.files), override.directory_digest
-        )
-        self._writer.put(key, partial(msgspec.msgpack.encode, saved))
+        self._writer.put(key, partial(msgspec.msgpack.encode, override))
         return True
 
     def forget_overrides(self) -> None:

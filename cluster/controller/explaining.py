@@ -109,9 +109,7 @@ def _statuses(
 
 
 def _occupants(lifecycle: ModelLifecycle) -> Iterator[Occupant]:
-    for name, record in lifecycle.records.items():
-        for number in record.versions:
-            pool = lifecycle.pool_of(name, number)
-            for each in () if pool is None else pool.places:
-                if each.node_id:
-                    yield Occupant(each.spec, each.node_id, priority_of(each.spec))
+    for _, _, pool in lifecycle.pools():
+        for each in pool.places:
+            if each.node_id:
+                yield Occupant(each.spec, each.node_id, priority_of(each.spec))

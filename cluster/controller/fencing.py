@@ -27,7 +27,7 @@ class SupersededError(UnavailableError):
 class FencedStore:
     """Implements `Store`; reads always, and writes while the controller has no successor.
 
-    Made by `claim`.
+    Made by `claim`. With a successor all that writes raises a `SupersededError`.
 
     Args:
         store: What is behind it.
@@ -68,29 +68,17 @@ class FencedStore:
         return cls(store, number, token, on_superseded)
 
     async def create(self, key: bytes, value: bytes) -> bool:
-        """See `Store`.
-
-        Raises:
-            SupersededError: There is another controller; nothing was written.
-        """
+        """See `Store`."""
         await self.check()
         return await self._store.create(key, value)
 
     async def put(self, key: bytes, content: Content) -> None:
-        """See `Store`.
-
-        Raises:
-            SupersededError: There is another controller; nothing was written.
-        """
+        """See `Store`."""
         await self.check()
         await self._store.put(key, content)
 
     async def delete(self, key: bytes) -> None:
-        """See `Store`.
-
-        Raises:
-            SupersededError: There is another controller; nothing was removed.
-        """
+        """See `Store`."""
         await self.check()
         await self._store.delete(key)
 

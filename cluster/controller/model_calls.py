@@ -5,6 +5,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from backends.api.errors import TritonError, UnavailableError
@@ -24,36 +25,30 @@ _INDEX_AGE_S: Final = 15.0
 _IS_POLLING: Final = "explicit model load / unload is not allowed if polling is enabled"
 
 
+@dataclass(slots=True, eq=False)
 class ModelCalls:
     """A part of `cluster.controller.controller.ModelController`.
 
-    Args:
+    Attributes:
         boot: The start, after which models may be loaded, and what it works with.
         gcs: Without it nothing is loaded or unloaded.
         downloads: How far nodes are with files.
         look_soon: Called when a version is being woken.
     """
 
-    def __init__(
-        self, boot: Boot, gcs: GcsWatch, downloads: Downloads, look_soon: Callable[[], None]
-    ) -> None:
-        self._boot = boot
-        self._state = boot.state
-        self._source = boot.source
-        self._lifecycle = boot.lifecycle
-        self._publisher = boot.publisher
-        self._gcs = gcs
-        self._downloads = downloads
-        self._look_soon = look_soon
+    boot: Boot
+    gcs: GcsWatch
+    downloads: Downloads
+    look_soon: Callable[[], None]
 
     async def wake(self, model_key: str, version: int, nested: bool = False) -> TritonError | None:
         """Wake a version that a router has requests for; see `ControllerLink.wake`."""
-        await self._boot.recovered.wait()
+        await self.boot.recovered.wait()
         try:
-            if self._boot.is_ending:
+            if self.boot.is_ending:
                 raise UnavailableError("Server exiting")
-            wake = self._lifecycle.dormancy.wake(model_key, version, is_nested=nested)
-            self._look_soon()
+            wake = self.boot.lifecycle.dormancy.wake(model_key, version, is_nested=nested)
+            self.look_soon()
             await wake
         except TritonError as error:
             return error
@@ -65,11 +60,11 @@ class ModelCalls:
         Raises:
             TritonError: A repository cannot be listed.
         """
-        names, duplicates = await self._source.list_names(_INDEX_AGE_S)
-        records = self._downloads.shown_in(self._lifecycle.records)
+        names, duplicates = await self.boot.source.list_names(_INDEX_AGE_S)
+        records = self.downloads.shown_in(self.boot.lifecycle.records)
         rows = index_rows(records, names, duplicates, ready_only=ready_only)
         for row in rows:
-            why = self._source.watch.reason_of(row["name"])
+            why = self.boot.source.watch.reason_of(row["name"])
             if why:
                 row["reason"] = "; ".join(filter(None, (row.get("reason", ""), why)))
         return rows
@@ -83,49 +78,52 @@ class ModelCalls:
         Raises:
             TritonError: As Triton's repository API would.
         """
-        self._boot.require_control(_IS_POLLING)
+        self.boot.require_control(_IS_POLLING)
         check_model_name(name)
         override = read_override(name, parameters)
         work = f"the load of model '{name}'"
-        await self._gcs.through(work, lambda: self._load_named(name, override))
+        await self.gcs.through(work, lambda: self._load_named(name, override))
 
     async def _load_named(self, name: str, override: Override) -> None:
-        await self._boot.recovered.wait()
-        keys = (name,) if override.files else await self._source.keys_named(name)
+        await self.boot.recovered.wait()
+        keys = (name,) if override.files else await self.boot.source.keys_named(name)
         loads = (self._load(key, override) for key in keys)
         errors = [error for error in await asyncio.gather(*loads) if error is not None]
         if len(errors) > 1:
             raise type(errors[0])("".join(error.message for error in errors))
         if errors:
             raise errors[0]
-        await self._publisher.wait_known(ROUTERS_TIMEOUT_S)
+        await self.boot.publisher.wait_known(ROUTERS_TIMEOUT_S)
 
     async def _load(self, key: str, override: Override) -> TritonError | None:
         try:
-            await self._lifecycle.load(key, override)
+            await self.boot.lifecycle.load(key, override)
             # Files that came with the load are in no repository that a first use could read.
-            if self._boot.is_on_demand and not override.files:
-                self._lifecycle.dormancy.know((key,))
+            if self.boot.is_on_demand and not override.files:
+                self.boot.lifecycle.dormancy.know((key,))
         except TritonError as error:
-            if self._lifecycle.is_pending(key):
+            if self.boot.lifecycle.is_pending(key):
                 await self._remember_load(key)
             return error
         await self._remember_load(key)
         return None
 
     async def _remember_load(self, key: str) -> None:
-        override, records = self._lifecycle.override_of(key), self._lifecycle.records.values()
-        if self._boot.is_explicit:
-            self._state.saved.want(key, records)
+        override, records = (
+            self.boot.lifecycle.model_of(key).override,
+            self.boot.lifecycle.records.values(),
+        )
+        if self.boot.is_explicit:
+            self.boot.state.saved.want(key, records)
         elif override.files:
-            self._state.saved.want(key, ())
+            self.boot.state.saved.want(key, ())
         else:
             # A listing tells of it; it loads with its first use again.
-            self._state.saved.forget((key,), records)
-        if not self._state.save_override(key, override):
+            self.boot.state.saved.forget((key,), records)
+        if not self.boot.state.save_override(key, override):
             text = "the files '%s' was loaded with are not kept: they, or those of all, are too big"
             _log.warning(text, key)
-        await self._state.save()
+        await self.boot.state.save()
 
     async def unload(self, name: str, unload_dependents: bool = False) -> None:
         """Unload a model and wait until that is done; an unknown one is no error.
@@ -135,18 +133,18 @@ class ModelCalls:
         Raises:
             TritonError: As Triton's repository API would.
         """
-        self._boot.require_control(_IS_POLLING)
+        self.boot.require_control(_IS_POLLING)
         work = f"the unload of model '{name}'"
-        await self._gcs.through(work, lambda: self._unload_named(name, unload_dependents))
+        await self.gcs.through(work, lambda: self._unload_named(name, unload_dependents))
 
     async def _unload_named(self, name: str, unload_dependents: bool) -> None:
-        await self._boot.recovered.wait()
-        records = self._lifecycle.records
-        is_one = not self._boot.options.model_namespacing
+        await self.boot.recovered.wait()
+        records = self.boot.lifecycle.records
+        is_one = not self.boot.options.model_namespacing
         keys = [name] if is_one else [key for key in records if name_of(key) == name]
         for key in keys:
-            gone = await self._lifecycle.unload(key, unload_dependents=unload_dependents)
-            self._state.saved.forget(gone, records.values())
-            self._state.save_override(key, NO_OVERRIDE)
-        await self._state.save()
-        await self._publisher.wait_known(ROUTERS_TIMEOUT_S)
+            gone = await self.boot.lifecycle.unload(key, unload_dependents=unload_dependents)
+            self.boot.state.saved.forget(gone, records.values())
+            self.boot.state.save_override(key, NO_OVERRIDE)
+        await self.boot.state.save()
+        await self.boot.publisher.wait_known(ROUTERS_TIMEOUT_S)

@@ -104,7 +104,7 @@ def make_reconciler(
     elif options.model_control_mode == "poll":
         looks[REPOSITORIES] = _polls(boot, poll_once)
     else:
-        looks[UNREAD] = UnreadModels(boot, lifecycle).look
+        looks[UNREAD] = UnreadModels(boot).look
     poll_s = float(options.repository_poll_secs)
     rows = (
         replace(row, period_s=poll_s, longest_s=poll_s) if row.name == REPOSITORIES else row

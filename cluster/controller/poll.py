@@ -89,5 +89,5 @@ async def know_names(source: NamesSource, lifecycle: ModelLifecycle) -> None:
     wanted, records = set(names) - set(duplicates), lifecycle.records
     lifecycle.dormancy.know(sorted(wanted - records.keys()))
     absent = [n for n, record in records.items() if n not in wanted and record.is_on_demand]
-    gone = source.watch.gone(n for n in absent if not lifecycle.override_of(n).files)
+    gone = source.watch.gone(n for n in absent if not lifecycle.model_of(n).override.files)
     await lifecycle.unload_all(gone)

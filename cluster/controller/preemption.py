@@ -9,7 +9,7 @@ executed nothing for a while.
 
 import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from backends.config.placement import read_priority
@@ -51,25 +51,19 @@ class _Underway:
     until_s: float
 
 
+@dataclass(slots=True, eq=False)
 class Preemption:
-    """Displaces idle instances.
+    """Displaces idle instances."""
 
-    Args:
-        nodes: The nodes.
-        actors: Knows who waits, and asks instances.
-        lifecycle: The models.
-    """
-
-    def __init__(self, nodes: Nodes, actors: Actors, lifecycle: ModelLifecycle) -> None:
-        self._nodes = nodes
-        self._actors = actors
-        self._lifecycle = lifecycle
-        self._uses: dict[str, _Use] = {}
-        self._underway: dict[str, _Underway] = {}
+    nodes: Nodes
+    actors: Actors
+    lifecycle: ModelLifecycle
+    _uses: dict[str, _Use] = field(default_factory=dict)
+    _underway: dict[str, _Underway] = field(default_factory=dict)
 
     async def look(self) -> None:
         """Displace for one of those who wait, the highest priority first."""
-        waiting = self._actors.placer.waiting
+        waiting = self.actors.placer.waiting
         self._underway = {n: each for n, each in self._underway.items() if n in waiting}
         claims = sorted(waiting.values(), key=lambda each: -priority_of(each.spec))
         highest = priority_of(claims[0].spec) if claims else 0
@@ -80,8 +74,8 @@ class Preemption:
         idle = [each for each in await self._idle(lower) if self._may_go(*each.key)]
         if not idle:
             return
-        cluster = await self._nodes.read_cluster()
-        devices = self._actors.placer.devices
+        cluster = await self.nodes.read_cluster()
+        devices = self.actors.placer.devices
         occupants = [each.occupant for each in idle]
         in_vain: set[Hashable] = set()
         for claim in claims:
@@ -98,16 +92,16 @@ class Preemption:
             in_vain.add(alike)
 
     def _may_go(self, name: str, version: int) -> bool:
-        return self._lifecycle.model_of(name).may_displace(version)
+        return self.lifecycle.model_of(name).may_displace(version)
 
     def _displace(self, claim: Waiting, leaving: Iterable[_Candidate]) -> bool:
         by = claim.spec.name
         gone: list[str] = []
         for each in leaving:
             (name, version), names = each.key, (_name_of(each),)
-            followers = self._lifecycle.model_of(name).displace(version, names, by)
+            followers = self.lifecycle.model_of(name).displace(version, names, by)
             for follower in followers.values():
-                self._actors.placer.displaced(follower, by)
+                self.actors.placer.displaced(follower, by)
             gone += followers
         if gone:
             now_s = asyncio.get_running_loop().time()
@@ -119,15 +113,15 @@ class Preemption:
         if underway is None:
             return False
         now_s = asyncio.get_running_loop().time()
-        if any(map(self._actors.placer.has_place, underway.leaving)):
+        if any(map(self.actors.placer.has_place, underway.leaving)):
             underway.until_s = now_s + _SETTLE_S
         return now_s < underway.until_s
 
     def _candidates(self, highest: int) -> Iterator[_Candidate]:
         """Yield the live instances of models with a lower priority."""
-        for name, record in self._lifecycle.records.items():
+        for name, record in self.lifecycle.records.items():
             for number, version in record.versions.items():
-                config, pool = version.config, self._lifecycle.pool_of(name, number)
+                config, pool = version.config, self.lifecycle.pool_of(name, number)
                 is_lower = config is not None and read_priority(config) < highest
                 if pool is None or not (version.is_ready and is_lower):
                     continue
@@ -139,7 +133,7 @@ class Preemption:
                         yield _candidate(spec, endpoint, (name, number))
 
     async def _idle(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        answers = await self._actors.ask_progress([each.incarnation for each in candidates])
+        answers = await self.actors.ask_progress([each.incarnation for each in candidates])
         now_s = asyncio.get_running_loop().time()
         uses: dict[str, _Use] = {}
         idle = []

@@ -8,7 +8,7 @@ At most one model is read of a repository in a look, and only if a node may lack
 import asyncio
 import logging
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from backends.api.errors import TritonError
@@ -38,10 +38,11 @@ _STOP_S: Final = 0.5
 _Version = tuple[int, ModelConfig, ModelFiles]
 
 
+@dataclass(slots=True, eq=False)
 class Prefetching:
     """What the controller does about it.
 
-    Args:
+    Attributes:
         nodes: The nodes.
         fetching: What fetches files there.
         placer: Starts nothing on nodes that are emptied, which fetch nothing either.
@@ -51,27 +52,17 @@ class Prefetching:
         fraction: Part of a cache up to which files are fetched.
     """
 
-    def __init__(
-        self,
-        nodes: Nodes,
-        fetching: NodeFiles,
-        placer: Placer,
-        lifecycle: ModelLifecycle,
-        source: RepositorySource,
-        settings: NodeFilesSettings,
-        fraction: float,
-    ) -> None:
-        self._nodes = nodes
-        self._fetching = fetching
-        self._placer = placer
-        self._lifecycle = lifecycle
-        self._source = source
-        self._settings = settings
-        self._fraction = fraction
-        self._prefetches = Prefetches()
-        # By model: when it was last seen with instances.
-        self._used_s: dict[str, float] = {}
-        self._idle_looks = 0
+    nodes: Nodes
+    fetching: NodeFiles
+    placer: Placer
+    lifecycle: ModelLifecycle
+    source: RepositorySource
+    settings: NodeFilesSettings
+    fraction: float
+    _prefetches: Prefetches = field(default_factory=Prefetches)
+    # By model: when it was last seen with instances.
+    _used_s: dict[str, float] = field(default_factory=dict)
+    _idle_looks: int = 0
 
     async def look(self) -> None:
         """Have one model fetched, unless something starts; it lasts as long as that."""
@@ -85,11 +76,11 @@ class Prefetching:
 
     @property
     def _starting(self) -> frozenset[str]:
-        return self._lifecycle.dormancy.waking_names | self._lifecycle.loading_names
+        return self.lifecycle.dormancy.waking_names | self.lifecycle.loading_names
 
     def _note_uses(self) -> None:
         now_s = asyncio.get_running_loop().time()
-        records = self._lifecycle.records
+        records = self.lifecycle.records
         self._used_s = {name: at_s for name, at_s in self._used_s.items() if name in records}
         for name, record in records.items():
             if any(version.instances for version in record.versions.values()):
@@ -101,12 +92,12 @@ class Prefetching:
         if not models:
             return False
         now_s = asyncio.get_running_loop().time()
-        cluster = await self._nodes.read_cluster()
-        cluster = cluster.with_draining(self._placer.kept_free)
+        cluster = await self.nodes.read_cluster()
+        cluster = cluster.with_draining(self.placer.kept_free)
         self._prefetches.saw(models, cluster, now_s)
         for node_id in self._prefetches.unseen(now_s):
             keys = self._prefetches.keys
-            view = await self._fetching.view_of_cache(node_id, keys, self._fraction)
+            view = await self.fetching.view_of_cache(node_id, keys, self.fraction)
             self._prefetches.looked(node_id, view, now_s)
         model = self._prefetches.choose(models, cluster, now_s)
         if model is None:
@@ -142,8 +133,8 @@ class Prefetching:
         """
 
         async def fetch(node_id: str) -> None:
-            answer: Prefetched = await self._fetching.prefetch(
-                self._settings, node_id, name_of(name), files, self._fraction
+            answer: Prefetched = await self.fetching.prefetch(
+                self.settings, node_id, name_of(name), files, self.fraction
             )
             self._prefetches.answered(node_id, key, answer)
 
@@ -151,13 +142,13 @@ class Prefetching:
         while not (await asyncio.wait({fetching}, timeout=_STOP_S))[0]:
             # What waits for this model waits for this very download.
             if self._starting - {name}:
-                await self._fetching.stop_prefetch(node_ids)
+                await self.fetching.stop_prefetch(node_ids)
         for error in fetching.result():
             if isinstance(error, BaseException):
                 raise error
 
     def _dormant(self) -> Iterator[Dormant]:
-        for name, record in self._lifecycle.records.items():
+        for name, record in self.lifecycle.records.items():
             stamp = self._stamp(name, record)
             if stamp:
                 yield Dormant(name, stamp, self._used_s.get(name, float("-inf")))
@@ -165,22 +156,22 @@ class Prefetching:
     def _stamp(self, name: str, record: ModelRecord) -> bytes | tuple[tuple[int, str], ...]:
         """Return what tells whether a model's files are others; empty of one without any."""
         if record.is_on_demand and not record.ready_versions:
-            return self._source.watch.digest_of(name)
+            return self.source.watch.digest_of(name)
         versions = tuple((v, each.digest) for v, each in record.versions.items() if each.is_dormant)
         if versions:
-            candidate = self._lifecycle.dormancy.candidate_of(name)
+            candidate = self.lifecycle.model_of(name).versions.candidate
             if candidate is not None and candidate.files is not None:
                 return versions
         return ()
 
     async def _read(self, model: Dormant) -> list[_Version]:
         """Return the versions of a model that have no instance, with config and files."""
-        record = self._lifecycle.records[model.name]
+        record = self.lifecycle.records[model.name]
         if isinstance(model.stamp, bytes):
-            candidate = await self._source.peek(model.name)
+            candidate = await self.source.peek(model.name)
             files = candidate.files or {}
             return [(version, candidate.config, files[version]) for version in files]
-        loaded = self._lifecycle.dormancy.candidate_of(model.name)
+        loaded = self.lifecycle.model_of(model.name).versions.candidate
         there = {} if loaded is None or loaded.files is None else loaded.files
         return [
             (number, version.config, there[number])
@@ -192,7 +183,7 @@ class Prefetching:
         self, version: int, config: ModelConfig, files: ModelFiles, cluster: ClusterResources
     ) -> Content:
         request = PoolRequest(
-            0, version, files.location, cpus_per_instance=self._source.cpus_per_instance
+            0, version, files.location, cpus_per_instance=self.source.cpus_per_instance
         )
         demands = {
             frozenset(demand_of(spec).as_resources().items())

@@ -4,6 +4,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from backends.registry import backend_name
@@ -19,17 +20,17 @@ FRAMEWORKS: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class Preloading:
     """What the controller does about it.
 
-    Args:
+    Attributes:
         ask: Asks the fork server of this node, blocking.
     """
 
-    def __init__(self, ask: Callable[[Sequence[str]], bool] = ask_to_import) -> None:
-        self._ask = ask
-        self._asked: set[str] = set()
-        self._tasks: set[asyncio.Future[bool]] = set()
+    ask: Callable[[Sequence[str]], bool] = ask_to_import
+    _asked: set[str] = field(default_factory=set)
+    _tasks: set[asyncio.Future[bool]] = field(default_factory=set)
 
     def loaded(self, description: InstanceDescription) -> None:
         """Note an instance that has loaded its model."""
@@ -40,6 +41,6 @@ class Preloading:
         backend = backend_name(spec.config.backend, spec.config.platform)
         if backend in FRAMEWORKS and backend not in self._asked:
             self._asked.add(backend)
-            task = FILES.run(self._ask, FRAMEWORKS[backend])
+            task = FILES.run(self.ask, FRAMEWORKS[backend])
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -21,10 +21,9 @@ from backends.config.autoscaling import is_autoscaled
 from cluster.controller.host import Actors
 from cluster.controller.repository_source import RepositorySource
 from cluster.instances.live import LiveInstance
-from cluster.models.contracts import VersionPool
+from cluster.models.contracts import MakePool, VersionPool
 from cluster.models.lifecycle import ModelLifecycle
-from cluster.models.versions import MakePool
-from cluster.placement.planner import ActorName, replan_pool
+from cluster.placement.planner import ActorName
 from deployments.instance.spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
@@ -72,7 +71,8 @@ async def adopt_live_instances(
     for found in live:
         generations = pools[found.name.model_key, found.name.version]
         generations.setdefault(found.name.generation, []).append(found)
-    cluster = await source.look_at_cluster()
+    # Configs are completed for the GPUs there are.
+    await source.look_at_cluster()
     outdated: list[LiveInstance] = []
     misfits: list[LiveInstance] = []
     adoptions: list[Callable[[], None]] = []
@@ -92,13 +92,7 @@ async def adopt_live_instances(
                     source.counts.put(name, version, _serving_count(members))
                 elif is_as_given(name):
                     alive = {found.name.index for found in members}
-                    plan = replan_pool(
-                        config,
-                        newest.spec,
-                        source.cpus_per_instance,
-                        source.host_policies,
-                        cluster,
-                    )
+                    plan = await source.replan(config, newest.spec)
                     missing = [spec for spec in plan if spec.index not in alive]
             except TritonError as error:
                 _log.warning("%s/%d is not adopted: %s", name, version, error.message)
@@ -108,7 +102,14 @@ async def adopt_live_instances(
                 files_dir = newest.spec.model_dir if is_as_given(name) else ""
                 make = _adopting(actors, members, missing, taken)
                 adoptions.append(
-                    partial(lifecycle.adopt, name, version, digest, config, make, files_dir)
+                    partial(
+                        lifecycle.model_of(name).versions.adopt,
+                        version,
+                        digest,
+                        config,
+                        make,
+                        files_dir,
+                    )
                 )
     if misfits:
         await actors.kill_instances(misfits)

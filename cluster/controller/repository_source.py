@@ -23,7 +23,7 @@ from backends.config.validation.composing import with_composing
 from backends.config.validation.model import validate, validate_before_auto_complete
 from backends.lookup import PYTHON_RUNTIME
 from cluster.autoscaling.counts import InstanceCounts
-from cluster.controller.backend_options import BackendOptions
+from cluster.controller.backend_options import BackendOptions, instance_options
 from cluster.controller.durable_state import DurableState
 from cluster.controller.repository_threads import RepositoryThreads
 from cluster.controller.repository_watch import RepositoryWatch
@@ -32,15 +32,13 @@ from cluster.controller.stored_environments import stored_runtime_env_of
 from cluster.models.contracts import Candidate
 from cluster.models.override import NO_OVERRIDE, Override, choose_override
 from cluster.options.parsing import ServerOptions
-from cluster.options.settings_at_start import cache_settings, lane_settings, resource_limits
 from cluster.placement.demand import ClusterResources
 from cluster.placement.environments import environment_stamp, requirements_of
-from cluster.placement.planner import PoolRequest, plan_pool, pool_digest, replan_pool
-from cluster.repository.agents.contracts import Action
+from cluster.placement.planner import plan_pool, pool_digest, replan_pool
 from cluster.repository.agents.followed import NodeAgents, TellAgents
 from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.agents.prepared import PreparedFiles, PreparedModels
-from cluster.repository.contents import RepositoryModel, RepositoryScan, require_listed
+from cluster.repository.contents import RepositoryModel, require_listed
 from cluster.repository.remote import open_filesystem
 from cluster.repository.repository import ModelRepository
 from cluster.repository.skeletons import Skeletons
@@ -52,10 +50,6 @@ _log = logging.getLogger(__name__)
 _KINDS_ON_GPUS: Final = ("KIND_AUTO", "KIND_GPU")
 # Why a model cannot be read that may be read later, also as a file that is half written.
 _MAY_PASS: Final = (InternalError, NotFoundError, UnavailableError)
-
-
-def _tell_nobody(_key: str, _action: Action) -> None:
-    """Do nothing: there are no nodes."""
 
 
 class RepositorySource:
@@ -82,7 +76,7 @@ class RepositorySource:
         read_cluster: Callable[[], Awaitable[ClusterResources]],
         files: SharedFiles,
         changed: Callable[[], None] = lambda: None,
-        tell_agents: TellAgents = _tell_nobody,
+        tell_agents: TellAgents = lambda *_: None,
     ) -> None:
         self._options = options
         self._state = state
@@ -93,15 +87,14 @@ class RepositorySource:
         self._dropping: set[asyncio.Future[None]] = set()
         self._seen: tuple[ClusterResources, ClusterResources] | None = None
         self._gpu_ids: tuple[int, ...] = ()
-        self._resource_limits = resource_limits(options)
         self._backends = BackendOptions(options)
+        # What holds for the instances of all models.
+        self._common = instance_options(options, state.secret)
         self._skeletons = Skeletons()
         self._tell_agents = tell_agents
         self._prepared = PreparedModels(_agents_folder(state.secret))
         self._opened: RepositoryThreads | None = None
         self.watch = RepositoryWatch(changed=changed)
-        self._scan: RepositoryScan | None = None
-        self._scan_s = 0.0
         try:
             self._open()
         except TritonError as error:
@@ -148,14 +141,6 @@ class RepositorySource:
         """CPU fraction each instance reserves."""
         return self._options.cpus_per_instance
 
-    @property
-    def host_policies(self) -> dict[str, dict[str, str]]:
-        """Settings of each ``--host-policy``, by policy and setting."""
-        policies: dict[str, dict[str, str]] = {}
-        for policy, key, value in self._options.host_policy:
-            policies.setdefault(policy, {})[key] = value
-        return policies
-
     async def list_names(self, max_age_s: float = 0.0) -> tuple[Collection[str], Collection[str]]:
         """Return the keys of the models of the repositories, and those there are twice.
 
@@ -165,12 +150,7 @@ class RepositorySource:
         Raises:
             InternalError: No repository can be listed.
         """
-        now_s = asyncio.get_running_loop().time()
-        scan, has_stores = self._scan, bool(self._repository.listings.stores)
-        if scan is None or now_s >= self._scan_s + max_age_s or not has_stores:
-            scan = self._scan = await self._threads.scan()
-            self._scan_s = asyncio.get_running_loop().time()
-            self.watch.saw(scan)
+        scan = await self._threads.scan(max_age_s)
         require_listed(scan)
         return scan.directories.keys(), scan.duplicates
 
@@ -308,7 +288,7 @@ class RepositorySource:
             self._state.secret,
             str(self.cpus_per_instance),
             environment_stamp(config, model.model_dir, library),
-            repr((self._resource_limits, self._options.lane_tls)),
+            repr((self._common.resource_limits, self._options.lane_tls)),
         )
         return Candidate(
             config=config,
@@ -357,12 +337,12 @@ class RepositorySource:
         library = await threads.run(
             key, self._backends.python_library, config, candidate.model_dir, (version,)
         )
-        request = PoolRequest(
+        request = replace(
+            self._common,
             generation=generation,
             version=version,
             model_dir=candidate.model_dir,
             auto_complete=auto_complete,
-            cpus_per_instance=self.cpus_per_instance,
             backend_config=self._backends.settings(config, library),
             runtime_env=await threads.run(
                 key, stored_runtime_env_of, config, candidate.model_dir, library, files, cache
@@ -370,31 +350,21 @@ class RepositorySource:
             requirements=await threads.run(
                 key, requirements_of, config, candidate.model_dir, version, library
             ),
-            secret=self._state.secret,
             options_digest=candidate.digests[version],
-            load_timeout_s=self._options.model_load_timeout_secs,
-            log_level="INFO" if self._options.log_info else "WARNING",
-            log_format=self._options.log_format,
-            lanes=lane_settings(self._options),
-            host_policies=self.host_policies,
-            cache=cache_settings(self._options.cache_config),
-            resource_limits=self._resource_limits,
-            scheduler_holds=self._options.scheduler_holds,
             node_resources=node,
             model_namespace=candidate.namespace,
             files=files,
-            model_cache_directory=cache[0],
-            model_cache_max_bytes=cache[1],
             instance_count=self.counts.of(candidate.key, version, config),
         )
         return plan_pool(config, request, cluster)
 
     async def replan(
-        self, config: ModelConfig, like: InstanceSpec, count: int
+        self, config: ModelConfig, like: InstanceSpec, count: int = 0
     ) -> Sequence[InstanceSpec]:
         """Plan another count of instances; see `cluster.models.contracts.ModelSource.replan`."""
         cluster = await self.look_at_cluster()
-        return replan_pool(config, like, self.cpus_per_instance, self.host_policies, cluster, count)
+        policies = self._common.host_policies
+        return replan_pool(config, like, self.cpus_per_instance, policies, cluster, count)
 
     async def release(self, candidate: Candidate) -> None:
         """Remove the files made for a load; nothing when they are the repository's own.

@@ -49,7 +49,7 @@ class RepositoryThreads:
 
     Args:
         repository: Looks and reads.
-        watch: Tells in which repository a model is.
+        watch: Is told of listings, and tells in which repository a model is.
 
     Attributes:
         repository: The same.
@@ -62,12 +62,23 @@ class RepositoryThreads:
         # For files that are in none, and models of which no listing has told yet.
         self._others = _Threads()
         self._reads: dict[str, asyncio.Future[Any]] = {}
+        self._scan: RepositoryScan | None = None
+        self._scan_s = 0.0
 
-    async def scan(self) -> RepositoryScan:
-        """List the models of all repositories; see `ModelRepository.scan`."""
-        listings = self.repository.listings
-        found = await self._look("listing", listings.look, self._of, LIST_WITHIN_S)
-        return listings.gathered(found)
+    async def scan(self, max_age_s: float = 0.0) -> RepositoryScan:
+        """List the models of all repositories; see `ModelRepository.scan`.
+
+        Args:
+            max_age_s: How old the listing may be, where one is of a store.
+        """
+        clock_s, listings = asyncio.get_running_loop().time, self.repository.listings
+        scan = self._scan
+        if scan is None or clock_s() >= self._scan_s + max_age_s or not listings.stores:
+            found = await self._look("listing", listings.look, self._of, LIST_WITHIN_S)
+            scan = self._scan = listings.gathered(found)
+            self._scan_s = clock_s()
+            self._watch.saw(scan)
+        return scan
 
     async def probe(self) -> None:
         """Probe the local directories, so that no model is looked for where none answers."""

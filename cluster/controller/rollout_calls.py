@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ingresses and routers ask of the controller about rollouts."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from backends.api.errors import InvalidArgumentError, NotFoundError
@@ -11,17 +12,12 @@ from cluster.rollout.driver import Rollouts
 from deployments.contracts.control import RolloutAction
 
 
+@dataclass(slots=True, eq=False)
 class RolloutCalls:
-    """A part of `cluster.controller.controller.ModelController`.
+    """A part of `cluster.controller.controller.ModelController`."""
 
-    Args:
-        boot: The start, and what it works with.
-        rollouts: The rollouts.
-    """
-
-    def __init__(self, boot: Boot, rollouts: Rollouts) -> None:
-        self._boot = boot
-        self._rollouts = rollouts
+    boot: Boot
+    rollouts: Rollouts
 
     async def report_arms(self, router_id: str, report: bytes) -> None:
         """Take what a router tells of the arms of rollouts.
@@ -31,7 +27,7 @@ class RolloutCalls:
             report: See `deployments.contracts.arm_report`.
         """
         del router_id
-        self._rollouts.take(report)
+        self.rollouts.take(report)
 
     async def rollout(
         self, name: str, action: RolloutAction, document: dict[str, Any]
@@ -43,22 +39,22 @@ class RolloutCalls:
         Raises:
             TritonError: As there.
         """
-        await self._boot.recovered.wait()
+        await self.boot.recovered.wait()
         if action is RolloutAction.GET:
             if not name:
-                return {"rollouts": self._rollouts.statuses()}
-            return self._rollouts.status(self._key_of(name))
-        self._boot.require_control(
+                return {"rollouts": self.rollouts.statuses()}
+            return self.rollouts.status(self._key_of(name))
+        self.boot.require_control(
             "rollouts can be changed where models can be loaded and unloaded: start the server"
             " with --model-control-mode=explicit (or ondemand)"
         )
-        status = self._rollouts.ask(self._key_of(name), action, document)
-        await self._boot.state.save()
-        await self._boot.publisher.wait_known(ROUTERS_TIMEOUT_S)
+        status = self.rollouts.ask(self._key_of(name), action, document)
+        await self.boot.state.save()
+        await self.boot.publisher.wait_known(ROUTERS_TIMEOUT_S)
         return status
 
     def _key_of(self, name: str) -> str:
-        records = self._boot.lifecycle.records
+        records = self.boot.lifecycle.records
         if name in records:
             return name
         keys = [key for key, record in records.items() if name_of(key) == name and record.versions]

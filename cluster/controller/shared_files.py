@@ -11,6 +11,7 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from backends.api.errors import InternalError, ResourceExhaustedError
 from cluster.controller.host import NodeFiles, Nodes
@@ -37,22 +38,22 @@ def node_files_settings(options: ServerOptions) -> NodeFilesSettings:
     )
 
 
+@dataclass(slots=True, eq=False)
 class SharedFiles:
     """The files of loads.
 
-    Args:
+    Attributes:
         nodes: The nodes.
         offering: What gives files from one to others.
         settings: Of their caches.
     """
 
-    def __init__(self, nodes: Nodes, offering: NodeFiles, settings: NodeFilesSettings) -> None:
-        self._nodes = nodes
-        self._offering = offering
-        self._settings = settings
-        self._shared: dict[str, asyncio.Task[ModelFiles | None]] = {}
-        # By folder.
-        self._locations: dict[str, str] = {}
+    nodes: Nodes
+    offering: NodeFiles
+    settings: NodeFilesSettings
+    _shared: dict[str, asyncio.Task[ModelFiles | None]] = field(default_factory=dict)
+    # By folder.
+    _locations: dict[str, str] = field(default_factory=dict)
 
     async def share(
         self, candidate: Candidate, cluster: ClusterResources
@@ -70,7 +71,7 @@ class SharedFiles:
         folder, is_alone = candidate.model_dir, len(cluster.nodes) <= 1
         if not is_alone or candidate.override.files:
             if folder not in self._shared:
-                self._locations[folder] = location_of(self._nodes.node_id, folder)
+                self._locations[folder] = location_of(self.nodes.node_id, folder)
                 share = self._share(self._locations[folder], is_offered=not is_alone)
                 self._shared[folder] = asyncio.create_task(share)
             try:
@@ -81,7 +82,7 @@ class SharedFiles:
                 raise
             if files is not None:
                 return files, {}
-        return None, {self._nodes.own_node: SMALLEST_FRACTION}
+        return None, {self.nodes.own_node: SMALLEST_FRACTION}
 
     async def remove(self, candidate: Candidate) -> None:
         """Remove a candidate's files from this node, and from the caches when there is no room."""
@@ -91,14 +92,14 @@ class SharedFiles:
         self._shared.pop(folder, None)
         await FILES.run(shutil.rmtree, folder, ignore_errors=True)
         if self._locations.pop(folder, None) is not None:
-            await self._offering.withdraw_files(tuple(self._locations.values()))
+            await self.offering.withdraw_files(tuple(self._locations.values()))
 
     async def adopt(self, specs: Iterable[InstanceSpec]) -> None:
         """Keep what an earlier controller has shared and live instances were made with, only."""
         for spec in specs:
             if spec.files is not None and is_of_load(spec.files.location):
                 self._locations[spec.model_dir] = spec.files.location
-        await self._offering.withdraw_files(tuple(self._locations.values()))
+        await self.offering.withdraw_files(tuple(self._locations.values()))
 
     async def _share(self, location: str, *, is_offered: bool) -> ModelFiles | None:
         try:
@@ -107,7 +108,7 @@ class SharedFiles:
             raise InternalError(f"the files of a load cannot be read: {error}") from error
         if is_offered:
             try:
-                await self._offering.offer_files(self._settings, location)
+                await self.offering.offer_files(self.settings, location)
             except ResourceExhaustedError as error:
                 _log.warning("files of a load stay on the controller's node: %s", error.message)
                 return None

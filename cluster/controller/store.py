@@ -8,16 +8,9 @@ is one writer, and what waits is a dictionary by key. Nothing blocks the event l
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from ray.experimental.internal_kv import (
-    _internal_kv_del,
-    _internal_kv_get,
-    _internal_kv_list,
-    _internal_kv_put,
-)
-
-from cluster.actors.file_registry import STORE_NAMESPACE
+from cluster.actors.file_registry import Rows
 from cluster.threads import GCS
 from deployments.supervision.supervisor import Supervisor
 
@@ -47,33 +40,21 @@ class Store(Protocol):
 class GcsStore:
     """Ray's own store; its calls block, so they are made on threads."""
 
-    async def get(self, key: bytes) -> bytes | None:
-        """See `Store`."""
-        value: Any = await GCS.run(_internal_kv_get, key, namespace=STORE_NAMESPACE)
-        return None if value is None else bytes(value)
-
-    async def keys(self, prefix: bytes) -> Sequence[bytes]:
-        """See `Store`."""
-        found: Sequence[bytes] = await GCS.run(_internal_kv_list, prefix, namespace=STORE_NAMESPACE)
-        return found
+    def __init__(self) -> None:
+        self._rows = rows = Rows()
+        self.get = GCS.wrapped(rows.get)
+        self.keys = GCS.wrapped(rows.keys)
+        self.delete = GCS.wrapped(rows.delete)
 
     async def create(self, key: bytes, value: bytes) -> bool:
         """See `Store`."""
-        await GCS.run(_internal_kv_put, key, value, overwrite=False, namespace=STORE_NAMESPACE)
+        await GCS.run(self._rows.put, key, value, overwrite=False)
         # Not by what the call says: one made twice, over a restart of the GCS, found its own value.
         return await self.get(key) == value
 
     async def put(self, key: bytes, content: Content) -> None:
         """See `Store`."""
-        await GCS.run(_put, key, content)
-
-    async def delete(self, key: bytes) -> None:
-        """See `Store`."""
-        await GCS.run(_internal_kv_del, key, namespace=STORE_NAMESPACE)
-
-
-def _put(key: bytes, content: Content) -> None:
-    _internal_kv_put(key, content(), overwrite=True, namespace=STORE_NAMESPACE)
+        await GCS.run(lambda: self._rows.put(key, content()))
 
 
 class StoreWriter:

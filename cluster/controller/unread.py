@@ -6,71 +6,62 @@ Polls do so by themselves. Without them nobody would: a store that is away for t
 controller is started again would cost its models for good. A config that is refused is read once.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from backends.api.errors import TritonError
 from cluster.controller.boot import Boot
-from cluster.models.lifecycle import ModelLifecycle
 
 _FIRST_DELAY_S: Final = 5.0
 _LONGEST_DELAY_S: Final = 60.0
 
 
+@dataclass(slots=True, eq=False)
 class UnreadModels:
-    """The models that a start wants, and could not read.
+    """The models that a start wants, and could not read."""
 
-    Args:
-        boot: The start.
-        lifecycle: Loads them.
-    """
-
-    def __init__(self, boot: Boot, lifecycle: ModelLifecycle) -> None:
-        self._boot = boot
-        self._source = boot.source
-        self._lifecycle = lifecycle
-        # Whether clients say what is wanted, and not the repositories.
-        self._is_explicit = boot.is_explicit
-        # The models of all repositories; None until each was listed.
-        self._listed: frozenset[str] | None = None
-        self._delay_s = 0.0
+    boot: Boot
+    # The models of all repositories; None until each was listed.
+    _listed: frozenset[str] | None = None
+    _delay_s: float = 0.0
 
     async def look(self) -> float:
         """Try again what is missing, and return when to do so next."""
         if not self._delay_s:
-            await self._boot.ended.wait()
-            if self._boot.error is None and self._source.watch.is_complete:
-                self._listed = frozenset(self._lifecycle.records)
+            await self.boot.ended.wait()
+            if self.boot.error is None and self.boot.source.watch.is_complete:
+                self._listed = frozenset(self.boot.lifecycle.records)
             self._delay_s = _FIRST_DELAY_S
             return self._delay_s
         missing = await self._missing()
-        is_over = not missing and (self._is_explicit or self._listed is not None)
+        is_over = not missing and (self.boot.is_explicit or self._listed is not None)
         self._delay_s = _FIRST_DELAY_S if is_over else min(2 * self._delay_s, _LONGEST_DELAY_S)
-        self._lifecycle.begin_all(missing, self._boot.state.overrides)
+        self.boot.lifecycle.begin_all(missing, self.boot.state.overrides)
         return self._delay_s
 
     async def _missing(self) -> list[str]:
         wanted = await self._wanted()
-        records, ensembles_of = self._lifecycle.records, self._lifecycle.ensembles_of
-        new = () if self._is_explicit else wanted.difference(records)
+        records, ensembles_of = self.boot.lifecycle.records, self.boot.lifecycle.ensembles_of
+        new = () if self.boot.is_explicit else wanted.difference(records)
         again = (
             name
-            for name in self._source.watch.unread
+            for name in self.boot.source.watch.unread
             if not (name in records and records[name].ready_versions)
             and not wanted.isdisjoint((name, *ensembles_of(name)))
         )
         return sorted({*new, *again})
 
     async def _wanted(self) -> frozenset[str]:
-        if self._is_explicit:
-            return frozenset(self._boot.state.saved.wanted)
+        if self.boot.is_explicit:
+            return frozenset(self.boot.state.saved.wanted)
         if self._listed is not None:
             return self._listed
         try:
-            names, duplicates = await self._source.list_names()
+            names, duplicates = await self.boot.source.list_names()
         except TritonError:
             # What is away, and that it is back, the listing itself has told.
             return frozenset()
         found = frozenset(names).difference(duplicates)
-        if self._source.watch.is_complete:
+        if self.boot.source.watch.is_complete:
             self._listed = found
         return found

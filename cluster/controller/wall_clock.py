@@ -12,6 +12,7 @@ Ray: python/ray/serve/_private/deployment_state.py _should_start_new_health_chec
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 _log = logging.getLogger(__name__)
@@ -20,29 +21,27 @@ _log = logging.getLogger(__name__)
 STEP_S: Final = 5.0
 
 
+@dataclass(slots=True, eq=False)
 class WallClockWatch:
     """Compares the wall clock with a monotonic one; runs on the head node, as Serve's controller.
 
-    Args:
+    Attributes:
         restart_serve: Has Ray start Serve's controller again. May raise what Ray raises.
         wall_s: Wall clock.
         clock_s: Monotonic clock.
     """
 
-    def __init__(
-        self,
-        restart_serve: Callable[[], Awaitable[None]],
-        wall_s: Callable[[], float] = time.time,
-        clock_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._restart_serve = restart_serve
-        self._wall_s = wall_s
-        self._clock_s = clock_s
-        self._offset_s = wall_s() - clock_s()
+    restart_serve: Callable[[], Awaitable[None]]
+    wall_s: Callable[[], float] = time.time
+    clock_s: Callable[[], float] = time.monotonic
+    _offset_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._offset_s = self.wall_s() - self.clock_s()
 
     async def look(self) -> None:
         """Restart Serve's controller if the wall clock was set back; call it again and again."""
-        offset_s = self._wall_s() - self._clock_s()
+        offset_s = self.wall_s() - self.clock_s()
         back_s = self._offset_s - offset_s
         if back_s >= STEP_S:
             _log.warning(
@@ -50,5 +49,5 @@ class WallClockWatch:
                 " whose health checks wait for as long otherwise",
                 back_s,
             )
-            await self._restart_serve()
+            await self.restart_serve()
         self._offset_s = offset_s

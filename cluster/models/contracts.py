@@ -57,8 +57,11 @@ class Candidate:
         return (self.digests, self.config) == (other.digests, other.config)
 
 
-class ServedPool(Protocol):
-    """What routers and observers are told of the instances of a model version."""
+class VersionPool(Protocol):
+    """The instances of a model version; none of an ensemble.
+
+    `cluster.instances.pool.InstancePool` is one.
+    """
 
     @property
     def endpoints(self) -> tuple[InstanceEndpoint, ...]:
@@ -74,7 +77,7 @@ class ServedPool(Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Whether it serves."""
+        """Whether an instance serves."""
 
     @property
     def reason(self) -> str:
@@ -94,13 +97,6 @@ class ServedPool(Protocol):
 
     async def statistics(self) -> Mapping[str, Snapshot]:
         """Return what each live instance has counted, by name; without those that do not say."""
-
-
-class VersionPool(ServedPool, Protocol):
-    """The instances of a model version, for what operations do with them.
-
-    `cluster.instances.pool.InstancePool` is one.
-    """
 
     @property
     def next_index(self) -> int:
@@ -139,6 +135,12 @@ class VersionPool(ServedPool, Protocol):
     async def close(self, drain_s: float) -> None:
         """Drain and end all instances, for good."""
 
+
+# Called by an operation that waits for room.
+OnBlocked = Callable[[], None]
+
+# Makes an empty pool that calls its argument after each change.
+MakePool = Callable[[Callable[[], None]], VersionPool]
 
 # Names some instances of a pool.
 Choose = Callable[[VersionPool], tuple[str, ...]]
@@ -239,43 +241,3 @@ class LifecycleSettings:
     thread_count: int = 4
     retry_count: int = 0
     drain_s: float = 30.0
-
-
-class NoInstances(VersionPool):
-    """The pool of an ensemble, which runs in its caller: what it does with instances is nothing."""
-
-    endpoints = leaving = specs = places = ()
-    past: Mapping[str, bytes] = {}
-    is_live = True
-    reason = ""
-    next_index = load_duration_ns = 0
-    staged_config: ModelConfig | None = None
-
-    async def _nothing(self, *_: object, **__: object) -> None:
-        """Return at once."""
-
-    unstage = let_go = close = wait_changed = _nothing
-
-    async def stage(
-        self, specs: Iterable[InstanceSpec], least: int, on_blocked: Callable[[], None]
-    ) -> None:
-        """Start nothing."""
-
-    def count_anew(self) -> None:
-        """Forget nothing."""
-
-    def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
-        """Return nothing."""
-        return ()
-
-    def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
-        """Change nothing."""
-        return ()
-
-    def displace(self, names: Collection[str]) -> Mapping[str, str]:
-        """Displace nothing."""
-        return {}
-
-    async def statistics(self) -> Mapping[str, Snapshot]:
-        """Ask nobody."""
-        return {}

@@ -23,12 +23,12 @@ Rules, each of which a test holds:
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import shown
-from cluster.models.contracts import Candidate
+from cluster.models import in_service
 from cluster.models.operated_model import OperatedModel
 from cluster.models.operation import Kind, Operation
 from cluster.models.records import Records
@@ -55,30 +55,23 @@ class _Failure:
     until_s: float
 
 
+@dataclass(slots=True, eq=False)
 class Dormancy:
     """Puts versions to rest and wakes them.
 
-    Args:
+    Attributes:
         records: The records of all models.
+        room: How many wakes may begin.
         model_of: Returns what is kept of a model.
         load: Loads a model that was never loaded.
-
-    Attributes:
-        room: How many wakes may begin.
     """
 
-    def __init__(
-        self,
-        records: Records,
-        model_of: Callable[[str], OperatedModel],
-        load: Callable[[str], Awaitable[None]],
-    ) -> None:
-        self._records = records
-        self._model_of = model_of
-        self._load = load
-        self.room = WakeRoom(records)
-        self._waking: dict[_Key, asyncio.Task[None]] = {}
-        self._failures: dict[_Key, _Failure] = {}
+    records: Records
+    room: WakeRoom
+    model_of: Callable[[str], OperatedModel]
+    load: Callable[[str], Awaitable[None]]
+    _waking: dict[_Key, asyncio.Task[None]] = field(default_factory=dict)
+    _failures: dict[_Key, _Failure] = field(default_factory=dict)
 
     @property
     def waking_count(self) -> int:
@@ -90,16 +83,12 @@ class Dormancy:
         """Keys of the models of which versions are being woken."""
         return frozenset(name for name, _ in self._waking)
 
-    def candidate_of(self, name: str) -> Candidate | None:
-        """Return what instances of a model's dormant versions are made from, where known."""
-        return self._model_of(name).versions.candidate
-
     def know(self, names: Iterable[str]) -> None:
         """Have models load with their first use."""
         for name in names:
             self._failures.pop((name, _ANY), None)
-            record = self._records.of(name)
-            self._records.put(replace(record, is_known=True, is_on_demand=True))
+            record = self.records.of(name)
+            self.records.put(replace(record, is_known=True, is_on_demand=True))
 
     def rest(self, name: str, version: int) -> bool:
         """Make a version dormant; its instances finish their requests and end.
@@ -113,8 +102,8 @@ class Dormancy:
             own, as an ensemble; nor while another operation on it is under way, which may be
             cancelled for the next try.
         """
-        model = self._model_of(name)
-        if not (model.may(Kind.REST, version) and model.versions.rest(version)):
+        model = self.model_of(name)
+        if not (model.may(Kind.REST, version) and in_service.rest(model.versions, version)):
             return False
         # It has served since.
         self._failures.pop((name, version), None)
@@ -179,10 +168,10 @@ class Dormancy:
         self._failures.pop(key, None)
         if is_woken:
             took_s = clock() - began_s
-            record = self._records.of(name)
+            record = self.records.of(name)
             count, total_ns = record.cold_start_count + 1, record.cold_start_ns
             total_ns += int(took_s * _NS_PER_S)
-            self._records.put(replace(record, cold_start_count=count, cold_start_ns=total_ns))
+            self.records.put(replace(record, cold_start_count=count, cold_start_ns=total_ns))
             _log.info("woke '%s' version %d in %.3f s", shown(name), version, took_s)
 
     async def _start(self, name: str, version: int) -> bool:
@@ -190,13 +179,13 @@ class Dormancy:
         if self._is_unread(name):
             await self._load_first(name)
             return True
-        model, is_woken = self._model_of(name), False
+        model, is_woken = self.model_of(name), False
 
         async def wake(operation: Operation) -> None:
             nonlocal is_woken
             # What it has waited for may have ended with the version awake.
             if self._is_dormant(name, version):
-                await model.versions.wake(version, operation.block)
+                await in_service.wake(model.versions, version, operation.block)
                 is_woken = True
 
         while self._is_dormant(name, version):
@@ -208,11 +197,11 @@ class Dormancy:
 
     async def _load_first(self, name: str) -> None:
         """Load a model, however long the cluster has no room for it."""
-        model = self._model_of(name)
+        model = self.model_of(name)
         loading = model.find(Kind.LOAD)
         if loading is None or not loading.is_pending:
             try:
-                await self._load(name)
+                await self.load(name)
             except TritonError:
                 if model.find(Kind.LOAD) is None:
                     raise
@@ -222,11 +211,11 @@ class Dormancy:
             loading.result()
 
     def _is_unread(self, name: str) -> bool:
-        record = self._records.of(name)
+        record = self.records.of(name)
         return record.is_on_demand and not record.ready_versions
 
     def _is_dormant(self, name: str, version: int) -> bool:
-        record = self._records.of(name).versions.get(version)
+        record = self.records.of(name).versions.get(version)
         return record is not None and record.is_ready and record.is_dormant
 
 

@@ -12,10 +12,12 @@ waits for room gives way to what may make some, a resize or a rest, and is tried
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Final
 
 from backends.api.errors import TritonError
 from backends.api.model_identifier import shown
+from cluster.models.in_service import move
 from cluster.models.operated_model import OperatedModel
 from cluster.models.operation import Kind, Meeting, Work
 from cluster.models.records import Records
@@ -29,27 +31,22 @@ _RETRY_S: Final = 10.0
 _Key = tuple[str, int]
 
 
+@dataclass(slots=True, eq=False)
 class Evacuation:
     """Empties nodes.
 
-    Args:
+    Attributes:
         records: The records of all models.
         model_of: Returns what is kept of a model.
         followed: Has the end of the lifecycle wait for a task.
     """
 
-    def __init__(
-        self,
-        records: Records,
-        model_of: Callable[[str], OperatedModel],
-        followed: Callable[[Work], Work],
-    ) -> None:
-        self._records = records
-        self._model_of = model_of
-        self._followed = followed
-        # The nodes that a version is being moved off.
-        self._moving: dict[_Key, frozenset[str]] = {}
-        self._not_before_s: dict[_Key, float] = {}
+    records: Records
+    model_of: Callable[[str], OperatedModel]
+    followed: Callable[[Work], Work]
+    # The nodes that a version is being moved off.
+    _moving: dict[_Key, frozenset[str]] = field(default_factory=dict)
+    _not_before_s: dict[_Key, float] = field(default_factory=dict)
 
     def look(self, draining: Collection[str]) -> None:
         """Begin to move what is on nodes that drain; what is being moved already goes on.
@@ -60,7 +57,7 @@ class Evacuation:
             draining: Ids of the nodes.
         """
         now_s = asyncio.get_running_loop().time()
-        for name, record in list(self._records.by_name.items()) if draining else ():
+        for name, record in list(self.records.by_name.items()) if draining else ():
             for number, version in record.versions.items():
                 key = (name, number)
                 nodes = frozenset(e.node_id for e in version.instances if e.node_id in draining)
@@ -69,20 +66,20 @@ class Evacuation:
                     self._begin(key, nodes)
 
     def _begin(self, key: _Key, nodes: frozenset[str]) -> None:
-        if Meeting.REFUSE not in self._model_of(key[0]).meetings(Kind.MOVE, key[1]):
+        if Meeting.REFUSE not in self.model_of(key[0]).meetings(Kind.MOVE, key[1]):
             self._moving[key] = nodes
-            self._followed(asyncio.create_task(self._move(key, nodes)))
+            self.followed(asyncio.create_task(self._move(key, nodes)))
 
     async def _move(self, key: _Key, nodes: frozenset[str]) -> None:
         name, version = key
-        model = self._model_of(name)
+        model = self.model_of(name)
         try:
             operation = await model.run(
                 Kind.MOVE,
                 version,
                 f"move of '{name}'",
-                lambda operation: model.versions.move(
-                    version, lambda pool: pool.on_nodes(nodes), operation.block
+                lambda operation: move(
+                    model.versions, version, lambda pool: pool.on_nodes(nodes), operation.block
                 ),
             )
             if operation is None:

@@ -36,19 +36,18 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_m
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from backends.api.errors import TritonError, UnavailableError
-from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
 from cluster.models.contracts import (
     Candidate,
     LifecycleSettings,
+    MakePool,
     ModelSource,
-    ServedPool,
     VersionPool,
 )
 from cluster.models.dependencies import affected_by, dependents_of
@@ -60,8 +59,10 @@ from cluster.models.operation import Kind, Meeting, Operation
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
 from cluster.models.renewal import Renewal
+from cluster.models.succession import Succession
 from cluster.models.version_loader import VersionLoader
-from cluster.models.versions import MakePool, ModelVersions
+from cluster.models.versions import ModelVersions
+from cluster.models.wake_room import WakeRoom
 from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ class ModelLifecycle:
     def __init__(
         self,
         source: ModelSource,
-        make_pool: Callable[[Callable[[], None]], VersionPool],
+        make_pool: MakePool,
         on_change: Callable[[str], None],
         settings: LifecycleSettings,
         routers_know: Callable[[], Awaitable[None]],
@@ -105,8 +106,9 @@ class ModelLifecycle:
         self.direct = self._records.direct
         self.restore_unloaded = self._records.restore_unloaded
         self._source = source
-        self._loader = VersionLoader(source, make_pool, settings, self._spawn)
-        self._settings = settings
+        self._make_pool = make_pool
+        self._loader = VersionLoader(source, settings, self._spawn)
+        self._drain_s = settings.drain_s
         self._routers_know = routers_know
         self._models: dict[str, OperatedModel] = {}
         self._supervisor = Supervisor("models")
@@ -114,9 +116,10 @@ class ModelLifecycle:
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._ensembles = Ensembles(source, self._records, self._load_part)
         self._composing = self._ensembles.composing
-        self.dormancy = Dormancy(self._records, self.model_of, self.load)
+        room = WakeRoom(self._records)
+        self.dormancy = Dormancy(self._records, room, self.model_of, self.load)
         self.evacuation = Evacuation(self._records, self.model_of, self._followed)
-        self.renewal = Renewal(self._records, self.model_of, settings.drain_s)
+        self.renewal = Renewal(self.pools, self.model_of, settings.drain_s)
 
     async def load_all(
         self,
@@ -251,7 +254,7 @@ class ModelLifecycle:
         model = self.model_of(name)
 
         async def unload(_: Operation) -> None:
-            await model.versions.retire(model.versions.numbers)
+            await model.versions.retire(tuple(model.versions.pools))
 
         operation = await model.run(Kind.UNLOAD, None, f"unload of '{name}'", unload)
         if operation is not None:
@@ -301,36 +304,21 @@ class ModelLifecycle:
         while self._background:
             await asyncio.gather(*self._background, return_exceptions=True)
 
-    def adopt(
-        self,
-        name: str,
-        version: int,
-        digest: str,
-        config: ModelConfig,
-        make: MakePool,
-        files_dir: str = "",
-    ) -> None:
-        """Put a version in service that an earlier controller loaded.
-
-        Args:
-            name: Model.
-            version: Version number.
-            digest: Digest its instances carry.
-            config: Their complete config.
-            make: Makes the pool of live instances, given the callback for its changes.
-            files_dir: Directory made for the load, if the files came with it.
-        """
-        self.model_of(name).versions.adopt(version, digest, config, make, files_dir)
-
     async def resize(self, name: str, version: int, count: int) -> bool:
         """Give a version another count of instances; see `OperatedModel.resize`."""
         model = self._models.get(name)
         return model is not None and await model.resize(version, count)
 
-    def pool_of(self, name: str, version: int) -> ServedPool | None:
+    def pool_of(self, name: str, version: int) -> VersionPool | None:
         """Return the instances of a version; None while it is not in service."""
         model = self._models.get(name)
-        return None if model is None else model.versions.pool_of(version)
+        return None if model is None else model.versions.pools.get(version)
+
+    def pools(self) -> Iterator[tuple[str, int, VersionPool]]:
+        """Return model key, version and instances of all versions in service, in this order."""
+        for key, model in sorted(self._models.items()):
+            for version, pool in sorted(model.versions.pools.items()):
+                yield key, version, pool
 
     async def _load(
         self,
@@ -348,20 +336,17 @@ class ModelLifecycle:
             if is_poll and failed is not None and failed.is_same(candidate):
                 await self._source.release(candidate)
                 return
-            for delay_s in _RELIST_DELAYS_S:
+            for delay_s in (*_RELIST_DELAYS_S, None):
                 failed = model.versions.failed
                 try:
                     await self._take(name, model, operation, candidate)
                     break
                 except TritonError as error:
-                    if not model.versions.is_outdated:
+                    if delay_s is None or not model.versions.is_outdated:
                         raise
                     _log.warning("'%s' is listed again: %s", shown(name), error.message.strip())
                 await asyncio.sleep(delay_s)
                 candidate = await self._source.read(name, override, model.kept_override)
-            else:
-                failed = model.versions.failed
-                await self._take(name, model, operation, candidate)
         except TritonError as error:
             record = self._records.of(name)
             cause = error.__cause__
@@ -403,7 +388,7 @@ class ModelLifecycle:
             operation.has_changed = has_changed
         finally:
             operation.candidate = None
-            if not model.versions.owns(candidate):
+            if model.versions.candidate is not candidate:
                 self._spawn(f"release of '{name}'", self._source.release(candidate))
 
     async def _is_loading(self, name: str, model: OperatedModel) -> bool:
@@ -434,22 +419,15 @@ class ModelLifecycle:
         """Return the ensembles made of a model, also those that failed for want of it."""
         return affected_by(name, self._composing)
 
-    def override_of(self, name: str) -> Override:
-        """Return what a model was last asked to be loaded with, or kept from an earlier load."""
-        return self.model_of(name).override
-
     def model_of(self, name: str) -> OperatedModel:
         """Return what is kept of a model, known or not."""
         model = self._models.get(name)
         if model is None:
+            succession = Succession(
+                name, self._source, self._spawn, self._routers_know, self._drain_s
+            )
             versions = ModelVersions(
-                name,
-                self._records,
-                self._source,
-                self._loader,
-                self._settings,
-                self._spawn,
-                self._routers_know,
+                name, self._records, self._loader, self._make_pool, self._spawn, succession
             )
             model = self._models[name] = OperatedModel(versions, self._followed)
         return model

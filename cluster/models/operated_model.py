@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cluster.models.in_service import displace, resize
 from cluster.models.operation import Kind, Meeting, Operation, Work, meeting
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.versions import ModelVersions
@@ -68,13 +69,13 @@ class OperatedModel:
         return Meeting.REFUSE not in self.meetings(Kind.DISPLACE, version)
 
     def displace(self, version: int, instances: Collection[str], by: str) -> Mapping[str, str]:
-        """Have instances make room for one of a higher priority; see `ModelVersions.displace`.
+        """Have instances make room for one of a higher priority; see `cluster.models.in_service`.
 
         Nobody does while another operation on the version is under way, which may be cancelled for
         the next try.
         """
         may = self.may(Kind.DISPLACE, version)
-        return self.versions.displace(version, instances, by) if may else {}
+        return displace(self.versions, version, instances, by) if may else {}
 
     async def resize(self, version: int, count: int) -> bool:
         """Give a ready version another count of instances; nobody waits for it.
@@ -94,7 +95,7 @@ class OperatedModel:
             Kind.RESIZE,
             version,
             f"resize to {count} instances",
-            lambda operation: self.versions.resize(version, count, operation.block),
+            lambda operation: resize(self.versions, version, count, operation.block),
         )
         if operation is None:
             return False

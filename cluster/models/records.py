@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The records of all models, and who hears of their changes."""
+"""The records of all models, who hears of their changes, and what pools say for them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from backends.api.model_identifier import name_of
+from cluster.models.contracts import VersionPool
 from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
 from deployments.contracts.routing_table import (
     UNLOADED_REASON,
@@ -94,3 +95,21 @@ class Records:
         """Return what the versions of a model wait for."""
         versions = self.of(name).versions.values()
         return "; ".join(record.reason for record in versions if record.reason)
+
+
+def serves(record: VersionRecord, pool: VersionPool) -> bool:
+    """Whether a version can serve; an ensemble does without instances, in its caller."""
+    config = record.config
+    return pool.is_live or (config is not None and config.has_ensemble_scheduling)
+
+
+def seen(record: VersionRecord, pool: VersionPool) -> VersionRecord:
+    """Return the record with what a pool says of its instances."""
+    is_serving = serves(record, pool)
+    is_dormant = record.is_dormant and not is_serving
+    if record.is_ready and not (is_serving or is_dormant):
+        record = record.after(LifecycleEvent.INSTANCES_LOST)
+    elif record.state is ModelReadyState.UNAVAILABLE and is_serving:
+        record = record.after(LifecycleEvent.RECOVERED)
+    endpoints = (pool.endpoints, pool.leaving, pool.past)
+    return record.with_instances(*endpoints, is_dormant=is_dormant).because(pool.reason)

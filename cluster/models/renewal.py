@@ -19,9 +19,9 @@ from typing import Final
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_identifier import shown
 from cluster.models.contracts import VersionPool
+from cluster.models.in_service import move
 from cluster.models.operated_model import OperatedModel
 from cluster.models.operation import Kind
-from cluster.models.records import Records
 from cluster.placement.explanation import InstanceStatus
 
 _log = logging.getLogger(__name__)
@@ -56,35 +56,27 @@ class Stale:
     name: str
 
 
+@dataclass(slots=True, eq=False)
 class Renewal:
     """Renews instances.
 
-    Args:
-        records: The records of all models.
+    Attributes:
+        pools: Returns the instances of all versions.
         model_of: Returns what is kept of a model.
         drain_s: How long the next instance waits for the end of the one before.
-
-    Attributes:
         phase: Where it is.
         reason: Why it has failed.
         done_count: Instances that were replaced since it was begun.
         current: The instance that is being replaced; empty for none.
-        drain_s: As given.
     """
 
-    def __init__(
-        self,
-        records: Records,
-        model_of: Callable[[str], OperatedModel],
-        drain_s: float,
-    ) -> None:
-        self.phase = RenewalPhase.CURRENT
-        self.reason = ""
-        self.done_count = 0
-        self.current = ""
-        self._records = records
-        self._model_of = model_of
-        self.drain_s = drain_s
+    pools: Callable[[], Iterator[tuple[str, int, VersionPool]]]
+    model_of: Callable[[str], OperatedModel]
+    drain_s: float
+    phase: RenewalPhase = RenewalPhase.CURRENT
+    reason: str = ""
+    done_count: int = 0
+    current: str = ""
 
     async def run(self, release: str) -> None:
         """Renew all instances that are of another release; how it went is in the attributes.
@@ -101,7 +93,7 @@ class Renewal:
                     self.current = each.name
                     if await self._renew(each, may_go_first=each.name in blocked):
                         self.done_count += 1
-                    elif not self._model_of(each.key).operations:
+                    elif not self.model_of(each.key).operations:
                         blocked.add(each.name)
                 if self.done_count == before:
                     # Loads or unloads are under way, or the last one has met its bounds.
@@ -116,7 +108,7 @@ class Renewal:
 
     def stale(self, release: str) -> Iterator[Stale]:
         """Return the live instances of other releases, in the order of their names."""
-        for key, version, pool in self._pools():
+        for key, version, pool in self.pools():
             for each in pool.places:
                 if each.node_id and each.spec.release != release and not each.is_leaving:
                     yield Stale(key, version, each.spec.name)
@@ -124,18 +116,11 @@ class Renewal:
     def counts(self) -> dict[str, int]:
         """Return how many live instances there are by release, those that end included."""
         found: dict[str, int] = {}
-        for _, _, pool in self._pools():
+        for _, _, pool in self.pools():
             for each in pool.places:
                 if each.node_id:
                     found[each.spec.release] = found.get(each.spec.release, 0) + 1
         return found
-
-    def _pools(self) -> Iterator[tuple[str, int, VersionPool]]:
-        for key, record in sorted(self._records.by_name.items()):
-            for number in sorted(record.versions):
-                pool = self._model_of(key).versions.pool_of(number)
-                if pool is not None:
-                    yield key, number, pool
 
     async def _renew(self, stale: Stale, *, may_go_first: bool) -> bool:
         """Replace an instance; False when it cannot be done now.
@@ -144,8 +129,8 @@ class Renewal:
             TritonError: The new instance does not load; the old one is still in service, unless it
                 had to go first.
         """
-        model = self._model_of(stale.key)
-        pool = model.versions.pool_of(stale.version)
+        model = self.model_of(stale.key)
+        pool = model.versions.pools.get(stale.version)
         if pool is None or all(spec.name != stale.name for spec in pool.specs):
             return False
         before = {each.spec.name for each in pool.places}
@@ -153,8 +138,8 @@ class Renewal:
             Kind.RENEW,
             stale.version,
             f"renewal of {stale.name}",
-            lambda operation: model.versions.move(
-                stale.version, lambda _: (stale.name,), operation.block, _DRAIN_S
+            lambda operation: move(
+                model.versions, stale.version, lambda _: (stale.name,), operation.block, _DRAIN_S
             ),
         )
         if operation is None:

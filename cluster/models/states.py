@@ -12,7 +12,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc @73aad7c
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from backends.api.errors import InvalidArgumentError, TritonError
@@ -87,22 +87,7 @@ def next_state(state: ModelReadyState, event: LifecycleEvent) -> ModelReadyState
 
 @dataclass(frozen=True, slots=True)
 class VersionRecord:
-    """What the controller knows about one version.
-
-    Attributes:
-        version: Version number.
-        state: Where in its life the version is.
-        reason: Why it is not READY, or what it waits for.
-        config: The complete config of the generation that serves.
-        instances: Endpoints that take requests now.
-        load_duration_ns: Longest load among the instances of the serving generation.
-        digest: Digest of what that generation was loaded with.
-        desired_instances: How many instances it shall have; None when it does not autoscale.
-        leaving: Endpoints of instances that finish their last requests.
-        past: By node: encoded counters of instances that have left the generation.
-        is_dormant: Whether it is READY and has no instance until it is woken.
-        is_restarting: Whether its instances were lost and are being started again.
-    """
+    """What the controller knows about one version; its attributes are those of `ModelVersion`."""
 
     version: int
     state: ModelReadyState = ModelReadyState.UNKNOWN
@@ -113,7 +98,7 @@ class VersionRecord:
     digest: str = ""
     desired_instances: int | None = None
     leaving: tuple[InstanceEndpoint, ...] = ()
-    past: Mapping[str, bytes] = field(default_factory=dict)
+    past: dict[str, bytes] = field(default_factory=dict)
     is_dormant: bool = False
     is_restarting: bool = False
 
@@ -175,11 +160,8 @@ class ModelRecord:
         is_known: Whether a load ever came as far as choosing versions.
         failure: Why the last load came to nothing; empty when it did not.
         composing: Keys of the models an ensemble is made of.
-        is_on_demand: Whether it is in a repository and loads with its first use.
-        cold_start_count: How often requests had to wait for its load or its waking.
-        cold_start_ns: How long these have taken together.
-        waits_for: What a wake waits for that has not begun; see `cluster.models.wake_room`.
-        traffic: Which version answers requests that name none; see `Model.traffic`.
+
+    The others are those of `Model`.
     """
 
     name: str
@@ -220,23 +202,15 @@ class ModelRecord:
             traffic=self.traffic,
             versions=tuple(
                 ModelVersion(
-                    version=record.version,
-                    state=record.state,
-                    reason=record.reason,
-                    config=record.config,
                     labels=dict(self.labels),
-                    instances=record.instances,
-                    load_duration_ns=record.load_duration_ns,
-                    digest=record.digest,
-                    desired_instances=record.desired_instances,
-                    leaving=record.leaving,
-                    past=dict(record.past),
-                    is_dormant=record.is_dormant,
-                    is_restarting=record.is_restarting,
+                    **{name: getattr(record, name) for name in _VERSION_FIELDS},
                 )
                 for _, record in sorted(self.versions.items())
             ),
         )
+
+
+_VERSION_FIELDS = tuple(each.name for each in fields(VersionRecord))
 
 
 def index_rows(

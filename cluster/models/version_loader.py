@@ -1,17 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Loads one version of a model: attempts, the bound on parallel loads, and the first instance.
+"""Stages the instances a version lacks: plans, attempts, and the bound on parallel loads.
 
 When the backend shall complete the config, one instance loads first; the config it comes back with
 is normalised, validated and used to plan the others, which then load in parallel.
-
-A version that has a pool keeps it: the loader stages in it what it lacks, which is all of it where
-files have changed.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +21,11 @@ from cluster.models.contracts import (
     Candidate,
     LifecycleSettings,
     ModelSource,
-    NoInstances,
+    OnBlocked,
     VersionPool,
 )
-from cluster.models.load_slots import LoadSlots
 from cluster.models.operation import finished
-from cluster.placement.planner import Regrouping, regroup
+from cluster.placement.planner import regroup
 from cluster.placement.staying import staying_first
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import ModelChangedError
@@ -38,12 +35,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A version whose instances are ready.
+    """A version with what it serves with, or what is staged to serve.
 
     Attributes:
-        pool: Its instances, which are staged; of a version that has a pool that one.
-        config: Its complete config.
-        leaving: The instances that shall leave such a pool.
+        pool: Its instances.
+        config: Its complete config; as written before the first load.
+        leaving: The instances that shall leave the pool.
     """
 
     pool: VersionPool
@@ -51,20 +48,19 @@ class Loaded:
     leaving: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """One attempt: the work, given what to call when it waits for room, and how to undo it."""
-
-    work: Callable[[Callable[[], None]], Awaitable[Loaded]]
-    undo: Callable[[], Coroutine[Any, Any, None]]
+# Stages instances once, given what to call when it waits for room.
+_Work = Callable[[OnBlocked], Awaitable[Loaded]]
 
 
 class VersionLoader:
     """Loads versions.
 
+    Each method but the constructor stages in the pool that a version serves with what that lacks,
+    as often as it is to be tried, and calls ``on_blocked`` when it has to wait for room. When it
+    raises, as a `TritonError`, nothing is staged.
+
     Args:
         source: Reads and plans models.
-        make_pool: Makes an empty pool that calls its argument after each change.
         settings: Limits.
         spawn: Runs under a name what goes on whatever becomes of who waits for it.
     """
@@ -72,92 +68,60 @@ class VersionLoader:
     def __init__(
         self,
         source: ModelSource,
-        make_pool: Callable[[Callable[[], None]], VersionPool],
         settings: LifecycleSettings,
         spawn: Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._source = source
-        self._make_pool = make_pool
         self._retry_count = settings.retry_count
-        self._slots = LoadSlots(settings.thread_count)
+        self._slots = asyncio.Semaphore(settings.thread_count)
         self._spawn = spawn
 
     async def load(
-        self,
-        candidate: Candidate,
-        version: int,
-        on_change: Callable[[VersionPool], None],
-        on_blocked: Callable[[], None],
+        self, candidate: Candidate, version: int, serving: Loaded, on_blocked: OnBlocked
     ) -> Loaded:
-        """Load a version.
+        """Stage a new generation, until it can take over from what serves.
 
-        Args:
-            candidate: The model.
-            version: Version number.
-            on_change: Called with the version's pool after each change of it.
-            on_blocked: Called when no instance can start for want of room.
-
-        Raises:
-            TritonError: It failed to load, as often as it was tried; nothing is left of it. The
-                same holds for what is staged by the other methods.
+        An ensemble runs in its caller: its generations have no instance.
         """
-        if candidate.config.has_ensemble_scheduling:
-            return Loaded(NoInstances(), self._source.complete(candidate.config))
+        pool = serving.pool
 
-        def begin() -> _Attempt:
-            pool: VersionPool = self._make_pool(lambda: on_change(pool))
+        async def work(on_blocked: OnBlocked) -> Loaded:
+            generation = await self._source.next_generation()
 
-            async def work(on_blocked: Callable[[], None]) -> Loaded:
-                return await self._start(
-                    candidate, version, Loaded(pool, candidate.config), on_blocked
+            async def plan(*, auto_complete: bool) -> Sequence[InstanceSpec]:
+                return await self._source.plan(
+                    candidate, config, version, generation, auto_complete=auto_complete
                 )
 
-            return _Attempt(work, lambda: pool.close(0))
+            config, started = candidate.config, 0
+            if candidate.auto_complete:
+                await pool.stage((await plan(auto_complete=True))[:1], 1, on_blocked)
+                config, started = pool.staged_config or config, 1
+            config = self._source.complete(config)
+            specs = (await plan(auto_complete=False))[started:]
+            # Routers go by one config of a version: with another one all change over at once.
+            is_at_once = pool.is_live and change_requires_reload(serving.config, config)
+            await pool.stage(specs, started + len(specs) if is_at_once else 1, on_blocked)
+            return Loaded(pool, config, _names(pool.specs))
 
-        return await self._try_often(shown(candidate.key), version, begin, on_blocked)
-
-    async def reload(
-        self,
-        candidate: Candidate,
-        version: int,
-        serving: Loaded,
-        on_blocked: Callable[[], None],
-    ) -> Loaded:
-        """Stage what replaces all instances of a version.
-
-        Args:
-            candidate: The model.
-            version: Version number.
-            serving: What the version serves with.
-            on_blocked: Called when those that serve have to wait for room for others.
-        """
-
-        async def work(on_blocked: Callable[[], None]) -> Loaded:
-            return await self._start(candidate, version, serving, on_blocked)
-
-        pool = serving.pool
-        return await self._stage_often(candidate.key, version, pool, work, on_blocked)
+        if candidate.config.has_ensemble_scheduling:
+            return Loaded(pool, self._source.complete(candidate.config), _names(pool.specs))
+        return await self._try_often(candidate.key, version, pool, work, on_blocked)
 
     async def resize(
-        self,
-        key: str,
-        version: int,
-        serving: Loaded,
-        count: int,
-        instances_by_node: Mapping[str, int],
+        self, version: int, serving: Loaded, count: int, instances_by_node: Mapping[str, int]
     ) -> Loaded:
         """Stage what a version lacks that shall have another count of instances.
 
         Args:
-            key: The model's key.
             version: Version number.
-            serving: What the version serves with.
+            serving: What it serves with: some instance.
             count: How many instances shall take requests.
             instances_by_node: How many live instances each node has, of all models.
         """
         pool = serving.pool
 
-        async def work(on_blocked: Callable[[], None]) -> Loaded:
+        async def work(on_blocked: OnBlocked) -> Loaded:
             specs = pool.specs
             plan = await self._source.replan(serving.config, specs[0], count)
             present = staying_first(specs, pool.endpoints, instances_by_node)
@@ -165,53 +129,38 @@ class VersionLoader:
             await pool.stage(change.added, bool(change.leaving), on_blocked)
             return Loaded(pool, serving.config, change.leaving)
 
-        return await self._stage_often(key, version, pool, work, lambda: None)
+        return await self._try_often(pool.specs[0].model_key, version, pool, work, lambda: None)
 
     async def regroup(
-        self,
-        candidate: Candidate,
-        version: int,
-        serving: Loaded,
-        on_blocked: Callable[[], None],
+        self, candidate: Candidate, version: int, serving: Loaded, on_blocked: OnBlocked
     ) -> Loaded:
         """Stage what a version lacks whose instance groups have changed.
-
-        Args:
-            candidate: The model.
-            version: Version number.
-            serving: What the version serves with.
-            on_blocked: Called when the instances that leave have to wait for room for others.
 
         Triton: core/src/backend_model.cc TritonModel::UpdateInstanceGroup @73aad7c
         """
         pool = serving.pool
 
-        async def work(on_blocked: Callable[[], None]) -> Loaded:
+        async def work(on_blocked: OnBlocked) -> Loaded:
             config = self._source.complete(with_groups_of(serving.config, candidate.config))
-            change = await self._regrouping(candidate, version, pool, config)
+            present = pool.specs
+            if not present:
+                return Loaded(pool, config)
+            plan = await self._source.plan(
+                candidate, config, version, present[0].generation, auto_complete=False
+            )
+            change = regroup(plan, present, pool.next_index)
             await pool.stage(change.added, bool(change.leaving), on_blocked)
             return Loaded(pool, config, change.leaving)
 
-        return await self._stage_often(candidate.key, version, pool, work, on_blocked)
+        return await self._try_often(candidate.key, version, pool, work, on_blocked)
 
     async def wake(
-        self,
-        candidate: Candidate,
-        version: int,
-        dormant: Loaded,
-        on_blocked: Callable[[], None],
+        self, candidate: Candidate, version: int, dormant: Loaded, on_blocked: OnBlocked
     ) -> None:
-        """Stage one instance in the empty pool of a dormant version.
-
-        Args:
-            candidate: The model.
-            version: Version number.
-            dormant: The pool, and the complete config that its instances had.
-            on_blocked: Called when there is no room for the instance.
-        """
+        """Stage one instance in the empty pool of a dormant version."""
         pool = dormant.pool
 
-        async def work(on_blocked: Callable[[], None]) -> Loaded:
+        async def work(on_blocked: OnBlocked) -> Loaded:
             config = self._source.complete(with_groups_of(dormant.config, candidate.config))
             generation = await self._source.next_generation()
             plan = await self._source.plan(
@@ -223,85 +172,40 @@ class VersionLoader:
             await pool.stage((first,), 1, on_blocked)
             return Loaded(pool, config)
 
-        await self._stage_often(candidate.key, version, pool, work, on_blocked)
+        await self._try_often(candidate.key, version, pool, work, on_blocked)
 
     async def move(
-        self,
-        candidate: Candidate,
-        version: int,
-        serving: Loaded,
-        on_blocked: Callable[[], None],
+        self, candidate: Candidate, version: int, serving: Loaded, on_blocked: OnBlocked
     ) -> Loaded:
-        """Stage what replaces some instances of a pool.
-
-        Args:
-            candidate: The model.
-            version: Version number.
-            serving: What the version serves with, and which instances shall leave it.
-            on_blocked: Called when those have to wait for room for others.
-        """
+        """Stage what replaces the instances that shall leave."""
         pool, config, leaving = serving.pool, serving.config, serving.leaving
 
-        async def work(on_blocked: Callable[[], None]) -> Loaded:
+        async def work(on_blocked: OnBlocked) -> Loaded:
             present = pool.specs
-            plan = await self._plan_like(present, candidate, config, version)
+            if version in candidate.digests:
+                plan = await self._source.plan(
+                    candidate, config, version, present[0].generation, auto_complete=False
+                )
+            else:
+                # Of adopted instances nobody else may know the files.
+                count = sum(not spec.group.passive for spec in present)
+                plan = await self._source.replan(config, present[0], count)
             staying = [spec for spec in present if spec.name not in leaving]
             change = regroup(plan, staying, pool.next_index)
             gone = (*leaving, *change.leaving)
             await pool.stage(change.added, bool(gone), on_blocked)
             return Loaded(pool, config, gone)
 
-        return await self._stage_often(candidate.key, version, pool, work, on_blocked)
-
-    async def _plan_like(
-        self,
-        present: Sequence[InstanceSpec],
-        candidate: Candidate,
-        config: ModelConfig,
-        version: int,
-    ) -> Sequence[InstanceSpec]:
-        """Plan the generation that there is; adopted instances alone may know their files."""
-        first = present[0]
-        if version not in candidate.digests:
-            count = sum(not spec.group.passive for spec in present)
-            return await self._source.replan(config, first, count)
-        return await self._source.plan(
-            candidate, config, version, first.generation, auto_complete=False
-        )
-
-    async def _regrouping(
-        self, candidate: Candidate, version: int, pool: VersionPool, config: ModelConfig
-    ) -> Regrouping:
-        present = pool.specs
-        if not present:
-            return Regrouping()
-        generation = present[0].generation
-        plan = await self._source.plan(candidate, config, version, generation, auto_complete=False)
-        return regroup(plan, present, pool.next_index)
-
-    async def _stage_often(
-        self,
-        key: str,
-        version: int,
-        pool: VersionPool,
-        work: Callable[[Callable[[], None]], Awaitable[Loaded]],
-        on_blocked: Callable[[], None],
-    ) -> Loaded:
-        """Try work that stages instances in a pool that there is; after an error none is staged."""
-        attempt = _Attempt(work, pool.unstage)
-        return await self._try_often(shown(key), version, lambda: attempt, on_blocked)
+        return await self._try_often(candidate.key, version, pool, work, on_blocked)
 
     async def _try_often(
-        self,
-        name: str,
-        version: int,
-        begin: Callable[[], _Attempt],
-        on_blocked: Callable[[], None],
+        self, key: str, version: int, pool: VersionPool, work: _Work, on_blocked: OnBlocked
     ) -> Loaded:
+        name = shown(key)
         for attempts_left in range(self._retry_count, -1, -1):
             _log.debug("loading: %s:%d", name, version)
             try:
-                return await self._try(name, version, begin, on_blocked)
+                return await self._try(name, version, pool, work, on_blocked)
             except TritonError as error:
                 _log.error(
                     "failed to load '%s' version %d: %s",
@@ -316,54 +220,29 @@ class VersionLoader:
         raise AssertionError("a load has at least one attempt")
 
     async def _try(
-        self,
-        name: str,
-        version: int,
-        begin: Callable[[], _Attempt],
-        on_blocked: Callable[[], None],
+        self, name: str, version: int, pool: VersionPool, work: _Work, on_blocked: OnBlocked
     ) -> Loaded:
-        async with self._slots.one() as slot:
+        await self._slots.acquire()
+        with ExitStack() as slot:
+            slot.callback(self._slots.release)
 
             def blocked() -> None:
-                slot.release()
+                # Who waits for room keeps nobody else from loading.
+                slot.close()
                 on_blocked()
 
-            attempt = begin()
             try:
-                return await attempt.work(blocked)
+                return await work(blocked)
             except BaseException as error:
-                undo = attempt.undo()
-                await finished(self._spawn(f"undoing the load of '{name}' version {version}", undo))
+                undo = self._spawn(
+                    f"undoing the load of '{name}' version {version}", pool.unstage()
+                )
+                await finished(undo)
                 if isinstance(error, TritonError) or not isinstance(error, Exception):
                     raise
                 _log.exception("loading %s:%d", name, version)
                 raise InternalError(f"{type(error).__name__}: {error}") from error
 
-    async def _start(
-        self,
-        candidate: Candidate,
-        version: int,
-        serving: Loaded,
-        on_blocked: Callable[[], None],
-    ) -> Loaded:
-        """Stage a new generation of a version, until it can take over from what serves."""
-        pool = serving.pool
-        generation = await self._source.next_generation()
 
-        async def plan(*, auto_complete: bool) -> Sequence[InstanceSpec]:
-            return await self._source.plan(
-                candidate, config, version, generation, auto_complete=auto_complete
-            )
-
-        config = candidate.config
-        started = 0
-        if candidate.auto_complete:
-            await pool.stage((await plan(auto_complete=True))[:1], 1, on_blocked)
-            config = pool.staged_config or config
-            started = 1
-        config = self._source.complete(config)
-        specs = (await plan(auto_complete=False))[started:]
-        # Routers go by one config of a version: with another one all change over at once.
-        is_at_once = pool.is_live and change_requires_reload(serving.config, config)
-        await pool.stage(specs, started + len(specs) if is_at_once else 1, on_blocked)
-        return Loaded(pool, config, tuple(spec.name for spec in pool.specs))
+def _names(specs: Sequence[InstanceSpec]) -> tuple[str, ...]:
+    return tuple(spec.name for spec in specs)

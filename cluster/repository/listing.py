@@ -37,23 +37,23 @@ class Listing:
     error: str = ""
 
 
+@dataclass(slots=True, eq=False)
 class Listings:
     """Lists repositories, and remembers of each the last listing.
 
-    Args:
+    Attributes:
         roots: By location.
         has_namespaces: Whether each repository has its own names.
     """
 
-    def __init__(self, roots: Mapping[str, Place], *, has_namespaces: bool) -> None:
-        self._roots = roots
-        self._has_namespaces = has_namespaces
-        self._last: dict[str, Listing] = {}
+    roots: Mapping[str, Place]
+    has_namespaces: bool = field(kw_only=True)
+    _last: dict[str, Listing] = field(default_factory=dict)
 
     @property
     def stores(self) -> frozenset[str]:
         """Paths of the repositories in stores, whose clients give up by themselves."""
-        roots = self._roots.values()
+        roots = self.roots.values()
         return frozenset(r.path for r in roots if isinstance(r.filesystem, RemoteFileSystem))
 
     def is_there(self, path: str) -> bool:
@@ -84,8 +84,8 @@ class Listings:
         duplicates, errors, stale = set(), {}, set()
         digests: dict[str, bytes] = {}
         identities: dict[str, str] = {}
-        for location, root in self._roots.items():
-            namespace, path = location if self._has_namespaces else "", root.path
+        for location, root in self.roots.items():
+            namespace, path = location if self.has_namespaces else "", root.path
             listing = listings.get(path, Listing(error=SILENT_REASON))
             if listing.names is None:
                 known = replace(self._last.get(path, Listing()), error=listing.error)
@@ -112,4 +112,4 @@ class Listings:
         )
 
     def _at(self, path: str) -> Place:
-        return next(root for root in self._roots.values() if root.path == path)
+        return next(root for root in self.roots.values() if root.path == path)

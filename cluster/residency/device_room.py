@@ -16,11 +16,11 @@ chosen: memory of a GPU is reported some seconds after it was freed.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from cluster.instances.placer import Placer, Waiting
-from cluster.models.contracts import ServedPool
+from cluster.models.contracts import VersionPool
 from cluster.placement.demand import ClusterResources
 from cluster.placement.preemption import Devices, Occupant, to_leave
 from cluster.residency.policy import Key, Resident
@@ -41,25 +41,20 @@ class _Underway:
     until_s: float
 
 
+@dataclass(slots=True, eq=False)
 class DeviceRoom:
     """Chooses who rests.
 
-    Args:
+    Attributes:
         placer: Knows who waits, and who has which place.
         read_cluster: Returns the nodes, with their GPUs.
         pool_of: Returns the instances of a version.
     """
 
-    def __init__(
-        self,
-        placer: Placer,
-        read_cluster: Callable[[], Awaitable[ClusterResources]],
-        pool_of: Callable[[str, int], ServedPool | None],
-    ) -> None:
-        self._placer = placer
-        self._read_cluster = read_cluster
-        self._pool_of = pool_of
-        self._underway: dict[str, _Underway] = {}
+    placer: Placer
+    read_cluster: Callable[[], Awaitable[ClusterResources]]
+    pool_of: Callable[[str, int], VersionPool | None]
+    _underway: dict[str, _Underway] = field(default_factory=dict)
 
     async def to_rest(
         self, idle: Collection[Resident], waking: Collection[str]
@@ -73,14 +68,14 @@ class DeviceRoom:
         Returns:
             The versions, mostly none; and whether some version waits for a place.
         """
-        claims = [each for each in self._placer.waiting.values() if each.spec.model_key in waking]
+        claims = [each for each in self.placer.waiting.values() if each.spec.model_key in waking]
         names = {each.spec.name for each in claims}
         self._underway = {n: each for n, each in self._underway.items() if n in names}
         occupants = list(self._occupants(idle)) if claims else []
         if not occupants:
             return (), bool(claims)
         try:
-            cluster = await self._read_cluster()
+            cluster = await self.read_cluster()
         except Exception as error:
             # Ray's client raises what it likes.
             _log.warning("nobody rests for what waits: %s", error)
@@ -100,7 +95,7 @@ class DeviceRoom:
     async def _for(
         self, claim: Waiting, cluster: ClusterResources, occupants: Sequence[Occupant]
     ) -> tuple[str, ...]:
-        devices = self._placer.devices
+        devices = self.placer.devices
         cluster = cluster.supported(devices.rules.min_compute_capability)
         given = Devices(dict(devices.leases), devices.admission(claim.spec))
         # With hundreds of instances it takes longer than the loop may stand still.
@@ -110,7 +105,7 @@ class DeviceRoom:
         """Yield the live instances; what was used longest ago has the lowest priority."""
         order = sorted(idle, key=lambda each: (each.used_s, each.key))
         for rank, resident in enumerate(order):
-            pool = self._pool_of(*resident.key)
+            pool = self.pool_of(*resident.key)
             for place in pool.places if pool is not None else ():
                 if place.node_id and not place.is_leaving:
                     yield resident.key, Occupant(place.spec, place.node_id, rank)
@@ -119,7 +114,7 @@ class DeviceRoom:
         underway = self._underway.get(name)
         if underway is None:
             return False
-        if any(map(self._placer.has_place, underway.leaving)):
+        if any(map(self.placer.has_place, underway.leaving)):
             underway.until_s = _now_s() + SETTLE_S
         return _now_s() < underway.until_s
 

@@ -9,7 +9,7 @@ at that moment loses nothing: its instances finish what they have, and the next 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from backends.api.model_config import ModelConfig
@@ -44,10 +44,11 @@ class _Use:
     used_s: float
 
 
+@dataclass(slots=True, eq=False)
 class ResidencyKeeper:
     """Puts versions to rest that are too many.
 
-    Args:
+    Attributes:
         records: The records of all models.
         dormancy: Puts them to rest.
         ask: Asks instances.
@@ -55,26 +56,18 @@ class ResidencyKeeper:
         devices: Finds who rests so that what is being woken finds a place; None where nobody does.
     """
 
-    def __init__(
-        self,
-        records: Mapping[str, ModelRecord],
-        dormancy: Dormancy,
-        ask: AskProgress,
-        limits: ResidencyLimits,
-        devices: DeviceRoom | None = None,
-    ) -> None:
-        self._records = records
-        self._dormancy = dormancy
-        self._ask = ask
-        self._limits = limits
-        self._devices = devices
-        self._uses: dict[Key, _Use] = {}
+    records: Mapping[str, ModelRecord]
+    dormancy: Dormancy
+    ask: AskProgress
+    limits: ResidencyLimits
+    devices: DeviceRoom | None = None
+    _uses: dict[Key, _Use] = field(default_factory=dict)
 
     async def look(self) -> float | None:
         """Put to rest what is too much; return when to look again if there is still too much."""
         versions = dict(self._awake())
         incarnations = [each.incarnation for at in versions.values() for each in at.instances]
-        answers = await self._ask(incarnations) if incarnations else {}
+        answers = await self.ask(incarnations) if incarnations else {}
         now_s = asyncio.get_running_loop().time()
         nodes_bytes: dict[str, int] = {}
         residents = []
@@ -84,23 +77,23 @@ class ResidencyKeeper:
                 if endpoint.incarnation in answers:
                     nodes_bytes[endpoint.node_id] = answers[endpoint.incarnation].load.usable_bytes
         self._uses = {key: use for key, use in self._uses.items() if key in versions}
-        arriving = self._dormancy.waking_count
-        chosen = set(to_rest(residents, nodes_bytes, self._limits, now_s, arriving=arriving))
-        idle = [r for r in residents if r.key not in chosen and may_go(r, self._limits, now_s)]
+        arriving = self.dormancy.waking_count
+        chosen = set(to_rest(residents, nodes_bytes, self.limits, now_s, arriving=arriving))
+        idle = [r for r in residents if r.key not in chosen and may_go(r, self.limits, now_s)]
         is_short = False
-        if self._devices is not None:
-            leaving, is_short = await self._devices.to_rest(idle, self._dormancy.waking_names)
+        if self.devices is not None:
+            leaving, is_short = await self.devices.to_rest(idle, self.dormancy.waking_names)
             chosen.update(leaving)
-        rested = sum(self._dormancy.rest(*key) for key in sorted(chosen))
-        room = self._dormancy.room
-        left, holders = room_left(residents, self._limits, now_s)
+        rested = sum(self.dormancy.rest(*key) for key in sorted(chosen))
+        room = self.dormancy.room
+        left, holders = room_left(residents, self.limits, now_s)
         room.looked(None if left is None else left - room.begun_count, holders)
-        most = self._limits.max_models
+        most = self.limits.max_models
         is_crowded = is_short or (bool(most) and len(residents) + arriving - rested > most)
         return _CROWDED_PERIOD_S if is_crowded else None
 
     def _awake(self) -> Iterator[tuple[Key, VersionRecord]]:
-        for name, record in self._records.items():
+        for name, record in self.records.items():
             for number, version in record.versions.items():
                 if version.is_ready and version.instances:
                     yield (name, number), version

@@ -3,7 +3,7 @@
 """Counters of the models' own, read for rollouts that are judged by them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from backends.api.custom_metrics import MetricKind as Kind
@@ -21,13 +21,6 @@ class CountingPool(Protocol):
         """Return what each has counted, by name."""
 
 
-class CountingModels(Protocol):
-    """Finds pools; `cluster.models.lifecycle.ModelLifecycle` does."""
-
-    def pool_of(self, name: str, version: int) -> CountingPool | None:
-        """Return the instances of a version; None while it is not in service."""
-
-
 class CustomCounters:
     """Sums of counters by model key, version and family, as they were read last.
 
@@ -35,11 +28,11 @@ class CustomCounters:
     like many answers at once.
 
     Args:
-        models: Finds who counts.
+        pool_of: Returns the instances of a version; None while it is not in service.
     """
 
-    def __init__(self, models: CountingModels) -> None:
-        self._models = models
+    def __init__(self, pool_of: Callable[[str, int], CountingPool | None]) -> None:
+        self._pool_of = pool_of
         # By model key and version: by instance: by family.
         self._counts: dict[tuple[str, int], dict[str, dict[str, float]]] = {}
 
@@ -67,7 +60,7 @@ class CustomCounters:
         await asyncio.gather(*(self._read(at, families) for at, families in wanted.items()))
 
     async def _read(self, at: tuple[str, int], families: frozenset[str]) -> None:
-        pool = self._models.pool_of(*at)
+        pool = self._pool_of(*at)
         if pool is None:
             return
         try:

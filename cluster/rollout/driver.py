@@ -12,7 +12,7 @@ told since then begins a new period of the analysis.
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from backends.api.errors import InternalError, NotFoundError
 from backends.api.model_identifier import shown
@@ -43,24 +43,12 @@ _COMMANDS: Final = {
 }
 
 
-class DrivenModels(Protocol):
-    """What is asked of the models; `cluster.models.lifecycle.ModelLifecycle` has it.
-
-    Attributes:
-        records: By key.
-    """
-
-    records: dict[str, ModelRecord]
-
-    def direct(self, name: str, traffic: bytes) -> None:
-        """Note in a model's record which version answers requests that name none."""
-
-
 class Rollouts:
     """The rollouts of the server.
 
     Args:
-        models: The models.
+        records: The records of all models.
+        direct: Notes in one of them which version answers requests that name none.
         saved: By key: the rollouts, encoded; kept up to date here.
         changed: Called once ``saved`` is to be written.
         counters: Reads counters of the models' own.
@@ -69,13 +57,15 @@ class Rollouts:
 
     def __init__(
         self,
-        models: DrivenModels,
+        records: Mapping[str, ModelRecord],
+        direct: Callable[[str, bytes], None],
         saved: dict[str, bytes],
         changed: Callable[[], None],
         counters: CustomCounters,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
-        self._models = models
+        self._records = records
+        self._direct = direct
         self._saved = saved
         self._changed = changed
         self._counters = counters
@@ -114,7 +104,7 @@ class Rollouts:
         return self.status(key)
 
     def _begin(self, key: str, rollout: Rollout) -> None:
-        check_fits(rollout, self._models.records[key])
+        check_fits(rollout, self._records[key])
         now_s = self._clock_s()
         before = self._states.get(key)
         if before is not None and not before.phase.is_terminal:
@@ -134,7 +124,7 @@ class Rollouts:
         told = self._told(key, state)
         del self._states[key], self._saved[key]
         self._evidence.forget(key)
-        self._models.direct(key, b"")
+        self._direct(key, b"")
         self._changed()
         return told
 
@@ -184,10 +174,10 @@ class Rollouts:
         self._saved[key] = encode(state)
         _tell(key, decisions)
         traffic = traffic_of(state)
-        self._models.direct(key, b"" if traffic is None else encode_traffic(traffic))
+        self._direct(key, b"" if traffic is None else encode_traffic(traffic))
 
     def _seen(self, key: str, state: State) -> Observations:
-        record = self._models.records.get(key)
+        record = self._records.get(key)
         ready = frozenset(record.ready_versions if record is not None else ())
         arms = state.rollout.arms
         if not state.has_candidate:

@@ -55,20 +55,18 @@ class Observations:
     candidate: ArmReading | None = None
 
 
-class Command:
-    """Words of the API, and what each asks for."""
-
-    EVENTS: Final[Mapping[str, Event]] = {
-        "promote": Event.PROMOTE,
-        "pause": Event.PAUSE,
-        "resume": Event.RESUME,
-        "roll_back": Event.ROLL_BACK,
-        "abort": Event.END,
-        "supersede": Event.SUPERSEDE,
-    }
+# By word, what it asks for.
+COMMANDS: Final[Mapping[str, Event]] = {
+    "promote": Event.PROMOTE,
+    "pause": Event.PAUSE,
+    "resume": Event.RESUME,
+    "roll_back": Event.ROLL_BACK,
+    "abort": Event.END,
+    "supersede": Event.SUPERSEDE,
+}
 
 
-def commanded(state: State, command: str, now_s: float, reason: str = "") -> Outcomes:
+def commanded(state: State, command: str, now_s: float) -> Outcomes:
     """Return the state after a command of a user's.
 
     Args:
@@ -76,14 +74,13 @@ def commanded(state: State, command: str, now_s: float, reason: str = "") -> Out
         command: ``promote``, ``pause``, ``resume``, ``roll_back``, ``abort``; ``supersede`` when
             another rollout takes its place.
         now_s: Seconds since the epoch.
-        reason: What the user says.
 
     Raises:
         InvalidArgumentError: There is no such command, or it cannot be followed now.
     """
-    event = Command.EVENTS.get(command)
+    event = COMMANDS.get(command)
     if event is None:
-        known = ", ".join(Command.EVENTS)
+        known = ", ".join(COMMANDS)
         raise InvalidArgumentError(f"a rollout has no command '{command}'; there are {known}")
     if event not in TRANSITIONS[state.phase]:
         raise InvalidArgumentError(
@@ -94,8 +91,7 @@ def commanded(state: State, command: str, now_s: float, reason: str = "") -> Out
             f"a rollout of kind {state.rollout.kind.value} has no candidate to {command}; "
             "abort ends it"
         )
-    said = f"asked for: {reason}" if reason else "asked for"
-    after, decision = changed(state, event, command, said, now_s, _WEIGHTS_OF[event](state))
+    after, decision = changed(state, event, command, "asked for", now_s, _WEIGHTS_OF[event](state))
     step_s = 0.0 if event is Event.PROMOTE else state.step_s
     return replace(after, seen_s=now_s, step_s=step_s), (decision,)
 

@@ -3,15 +3,14 @@
 """Loads models as a controller and its instances do, in this process: no Ray, no server."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from backends.api.errors import TritonError
-from backends.api.model_config import ModelConfig
 from cluster.controller.durable_state import DurableState
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.shared_files import SharedFiles
-from cluster.models.contracts import LifecycleSettings, NoInstances
+from cluster.models.contracts import LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.parsing import from_mapping
 from deployments.instance.loading import load_instance
@@ -19,23 +18,22 @@ from deployments.instance.spec import InstanceSpec
 from deployments.instance.watchdog import execution_timeout_us
 from deployments.scheduling.factory import make_feeder, make_scheduler
 from deployments.scheduling.shape_buckets import shape_buckets_of
+from tests.support.control_plane_fakes import FakePool
 from tests.support.controller_fakes import NODE_FILES, FakeHost
 
 
-class PoolHere(NoInstances):
+class PoolHere(FakePool):
     """Instances that are loaded and closed again in this process."""
 
-    async def stage(
-        self, specs: Iterable[InstanceSpec], least: int, on_blocked: Callable[[], None]
-    ) -> None:
-        for spec in specs:
-            loaded = load_instance(spec)
-            loaded.instance.close()
-            self.staged_config: ModelConfig | None = loaded.config
-            make_feeder(loaded.config, loaded.state_files)
-            shape_buckets_of(loaded.config)
-            make_scheduler(loaded.config)
-            execution_timeout_us(loaded.config)
+    async def _start(self, spec: InstanceSpec) -> None:
+        loaded = load_instance(spec)
+        loaded.instance.close()
+        self.staged_config = loaded.config
+        self.staged[spec.name] = spec
+        make_feeder(loaded.config, loaded.state_files)
+        shape_buckets_of(loaded.config)
+        make_scheduler(loaded.config)
+        execution_timeout_us(loaded.config)
 
 
 async def load_each(root: Path, names: Iterable[str]) -> dict[str, str]:
@@ -50,7 +48,11 @@ async def load_each(root: Path, names: Iterable[str]) -> dict[str, str]:
         await asyncio.sleep(0)
 
     lifecycle = ModelLifecycle(
-        source, lambda _: PoolHere(), lambda _: None, LifecycleSettings(), know
+        source,
+        lambda changed: PoolHere(host.world, changed),
+        lambda _: None,
+        LifecycleSettings(),
+        know,
     )
     outcomes = {}
     for name in names:

@@ -24,7 +24,7 @@ def left_by(
         was_restarted: Whether Ray starts the next one, or another driver.
     """
     models = controller._lifecycle._models.values()
-    pools = [pool for model in models for pool in model.versions._pools.values()]
+    pools = [pool for model in models for pool in model.versions.pools.values()]
     host = before.restarted(live_instance(spec) for pool in pools for spec in pool.specs)
     host.was_restarted = was_restarted
     return host

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from backends.api.model_config import InstanceGroup, ModelConfig
@@ -120,9 +121,7 @@ def resize(size: Size, loop: Loop) -> Event:
 
 class _NothingServes:
     candidate = None
-
-    async def move(self, *_: object) -> None:
-        """Find nothing to move."""
+    pools = MappingProxyType[int, object]({})
 
 
 def drain(size: Size, loop: Loop) -> Event:

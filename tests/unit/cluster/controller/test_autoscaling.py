@@ -55,7 +55,7 @@ def test_a_restarted_controller_goes_on_with_the_instances_that_are_alive(
         controller = await controller_of(tmp_path, host)
         await controller.start()
         await _tell(controller, 6.0, 8)
-        specs = controller._lifecycle._models["a"].versions._pools[1].specs
+        specs = controller._lifecycle._models["a"].versions.pools[1].specs
         again = host.restarted(live_instance(spec) for spec in specs if spec.index not in died)
         successor = await controller_of(tmp_path, again)
         assert states(await successor.start()) == {"a": "READY"}

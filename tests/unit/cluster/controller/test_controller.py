@@ -267,7 +267,7 @@ async def test_live_instances_serve_at_once_and_are_not_loaded_again(folder: Pat
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    specs = controller._lifecycle._models["a"].versions._pools[1].specs
+    specs = controller._lifecycle._models["a"].versions.pools[1].specs
     again = host.restarted(live_instance(spec) for spec in specs)
     successor = await controller_of(folder, again)
     assert states(await successor.start()) == {"a": "READY"}
@@ -283,7 +283,7 @@ async def test_instances_of_a_newer_generation_that_routers_may_know_are_not_kil
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    old = controller._lifecycle._models["a"].versions._pools[1].specs
+    old = controller._lifecycle._models["a"].versions.pools[1].specs
     name = old[0].name.replace("@1", "@2")
     half_made = replace(old[0], name=name, generation=2)
     again = host.restarted(live_instance(spec) for spec in (*old, half_made))
@@ -301,7 +301,7 @@ async def test_a_silent_instance_is_replaced_and_finishes_its_requests_when_it_a
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    first, second = controller._lifecycle._models["a"].versions._pools[1].specs
+    first, second = controller._lifecycle._models["a"].versions.pools[1].specs
     again = host.restarted([live_instance(first)])
     late = live_instance(second)
     again.silent = {late.name: late}
@@ -319,7 +319,7 @@ async def test_instances_that_a_reload_was_about_to_end_finish_their_requests(fo
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    old = controller._lifecycle._models["a"].versions._pools[1].specs
+    old = controller._lifecycle._models["a"].versions.pools[1].specs
     new = [replace(spec, name=spec.name.replace("@1", "@2"), generation=2) for spec in old]
     again = host.restarted(live_instance(spec) for spec in (*old, *new))
     successor = await controller_of(folder, again)
@@ -334,7 +334,7 @@ async def test_a_draining_instance_alone_is_not_adopted(folder: Path) -> None:
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    (spec,) = controller._lifecycle._models["a"].versions._pools[1].specs
+    (spec,) = controller._lifecycle._models["a"].versions.pools[1].specs
     again = host.restarted([live_instance(spec, is_draining=True)])
     successor = await controller_of(folder, again)
     assert states(await successor.start()) == {"a": "READY"}

@@ -29,7 +29,7 @@ async def on_demand(folder: Path, host: FakeHost, workers: int = 1) -> ModelCont
 
 def loaded(controller: ModelController, host: FakeHost, name: str) -> None:
     """Tell of the instance of a model, as places do."""
-    (spec,) = controller._lifecycle._models[name].versions._pools[1].specs
+    (spec,) = controller._lifecycle._models[name].versions.pools[1].specs
     host.placer.loaded(live_instance(spec).description)
 
 

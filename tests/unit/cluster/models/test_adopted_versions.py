@@ -18,7 +18,8 @@ def new_pool(world: World) -> FakePool:
 
 
 def adopt(world: World, pool: FakePool, config: ModelConfig | None = None) -> None:
-    world.lifecycle.adopt("m", 1, "m1", config or ModelConfig("m"), lambda on_change: pool)
+    versions = world.lifecycle.model_of("m").versions
+    versions.adopt(1, "m1", config or ModelConfig("m"), lambda on_change: pool)
 
 
 async def adopt_some(world: World, live_count: int, planned_count: int) -> None:

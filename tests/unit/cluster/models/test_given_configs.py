@@ -49,7 +49,7 @@ async def test_a_load_without_a_config_keeps_the_last_one_given() -> None:
     await world.lifecycle.load("m")
     assert world.log == before
     assert {override.config_json for override in world.overrides} == {"{}"}
-    assert world.lifecycle.override_of("m").config_json == "{}"
+    assert world.lifecycle.model_of("m").override.config_json == "{}"
 
 
 @in_virtual_time

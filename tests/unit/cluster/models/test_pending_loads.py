@@ -40,6 +40,17 @@ async def test_a_load_without_room_is_reported_as_pending_and_goes_on() -> None:
 
 
 @in_virtual_time
+async def test_a_load_that_has_waited_for_room_gives_its_place_back_once() -> None:
+    world = World(model("m"), model("a"), model("b"), thread_count=1)
+    world.blocked = {"m/1#0"}
+    await error_of(world.lifecycle.load("m"))
+    world.unblocked.set()
+    await asyncio.sleep(LOAD_S)
+    await world.lifecycle.load_all(["a", "b"])
+    assert world.most_loading == 1
+
+
+@in_virtual_time
 async def test_a_pending_load_can_be_unloaded_and_loaded_again() -> None:
     world = World(model("m"))
     world.blocked = {"m/1#0"}

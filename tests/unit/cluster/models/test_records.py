@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is kept of models, who hears of a change, and how it is shown."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,7 +10,6 @@ import pytest
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.api.request import ParameterValue
-from cluster.models.load_slots import LoadSlots
 from cluster.models.override import Override, choose_override, read_override
 from cluster.models.records import Records
 from cluster.models.states import DORMANT_REASON, ModelRecord, VersionRecord, index_rows
@@ -21,7 +19,6 @@ from deployments.contracts.routing_table import (
     InstanceEndpoint,
     ModelReadyState,
 )
-from tests.support.control_plane_fakes import in_virtual_time
 
 READY, UNAVAILABLE = ModelReadyState.READY, ModelReadyState.UNAVAILABLE
 ENDPOINT = InstanceEndpoint("m/1#0", "i", "n", "\0u", ("127.0.0.1", 1))
@@ -131,24 +128,6 @@ def test_the_table_of_a_server_has_a_row_for_each_version() -> None:
         ("d", "1", "", "0", "UNAVAILABLE", "gone"),
     ]
     assert all(each.keys() == set(names) for each in rows)
-
-
-@in_virtual_time
-async def test_a_place_that_is_given_back_early_is_given_back_once() -> None:
-    slots = LoadSlots(1)
-    async with slots.one() as slot:
-        slot.release()
-        async with slots.one():
-            slot.release()
-            third = asyncio.create_task(slots.one().__aenter__())
-            await asyncio.sleep(0.1)
-            assert not third.done()
-        assert await third
-    slots.one().release()  # one that never loaded has none
-    fourth = asyncio.create_task(slots.one().__aenter__())
-    await asyncio.sleep(0.1)
-    assert not fourth.done()
-    fourth.cancel()
 
 
 def test_a_load_takes_a_config_and_files() -> None:

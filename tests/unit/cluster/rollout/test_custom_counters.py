@@ -34,7 +34,7 @@ class Pools:
 
     def __init__(self) -> None:
         self.said: dict[int, dict[str, Snapshot]] = {}
-        self.counters = CustomCounters(self)
+        self.counters = CustomCounters(self.pool_of)
 
     def pool_of(self, name: str, version: int) -> "_Pool | None":
         return _Pool(self.said[version]) if version in self.said else None

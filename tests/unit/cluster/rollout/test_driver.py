@@ -78,8 +78,10 @@ class Here:
         def changed() -> None:
             self.saves += 1
 
-        self.counters = CustomCounters(self)
-        return Rollouts(self, self.saved, changed, self.counters, lambda: self.now_s)
+        self.counters = CustomCounters(self.pool_of)
+        return Rollouts(
+            self.records, self.direct, self.saved, changed, self.counters, lambda: self.now_s
+        )
 
     def pool_of(self, name: str, version: int) -> Doubtful | None:
         del name

@@ -11,8 +11,8 @@ from cluster.rollout.phases import TRANSITIONS, Event
 from cluster.rollout.readings import ArmReading
 from cluster.rollout.state import State, created, decode, encode, status_of, traffic_of
 from cluster.rollout.steps import (
+    COMMANDS,
     UNREADY_LIMIT_S,
-    Command,
     Observations,
     Outcomes,
     advanced,
@@ -355,7 +355,7 @@ _seen = st.builds(
 _events = st.lists(
     st.one_of(
         st.tuples(st.floats(-5, 100), _seen),
-        st.sampled_from(sorted(Command.EVENTS)),
+        st.sampled_from(sorted(COMMANDS)),
         st.just("restart"),
     ),
     max_size=40,

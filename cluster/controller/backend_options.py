@@ -14,11 +14,7 @@ from cluster.placement.planner import PoolRequest
 
 
 class BackendOptions:
-    """``--backend-directory`` and ``--backend-config``.
-
-    Args:
-        options: The server's options.
-    """
+    """``--backend-directory`` and ``--backend-config``."""
 
     def __init__(self, options: ServerOptions) -> None:
         self._given = options.backend_config
@@ -47,12 +43,7 @@ class BackendOptions:
 
 
 def instance_options(options: ServerOptions, secret: bytes) -> PoolRequest:
-    """Return what holds for the instances of all models; generation and files are not chosen yet.
-
-    Args:
-        options: The server's options.
-        secret: The key of the lanes' handshake.
-    """
+    """Return what holds for the instances of all models, before any version is chosen."""
     host_policies: dict[str, dict[str, str]] = {}
     for policy, key, value in options.host_policy:
         host_policies.setdefault(policy, {})[key] = value

@@ -25,12 +25,6 @@ Row = dict[str, Any]
 async def explain(name: str, nodes: Nodes, placer: Placer, lifecycle: ModelLifecycle) -> list[Row]:
     """Return one row for each version of a model, with its instances.
 
-    Args:
-        name: The model, in whichever namespace.
-        nodes: The nodes.
-        placer: Knows who waits.
-        lifecycle: The models.
-
     Raises:
         NotFoundError: There is no such model.
     """

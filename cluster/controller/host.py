@@ -272,11 +272,7 @@ class RayProcess:
 
 
 def ray_host(heartbeat_timeout_s: float) -> ControllerHost:
-    """Return the Ray cluster that this process is in.
-
-    Args:
-        heartbeat_timeout_s: As of `RayActors`.
-    """
+    """Return the Ray cluster that this process is in."""
     nodes = RayNodes()
     return ControllerHost(nodes, RayActors(nodes, heartbeat_timeout_s), NodeFiles(), RayProcess())
 

@@ -7,8 +7,10 @@ renews them one by one once its models are settled. What it tells of itself and 
 data, which any release can read.
 """
 
+import asyncio
 import os
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 from cluster.controller.boot import Boot
@@ -23,29 +25,32 @@ from deployments.contracts.protocols import told
 from deployments.supervision.supervisor import Supervisor
 
 
+@dataclass(slots=True, eq=False)
 class OwnerCalls:
     """A part of `cluster.controller.controller.ModelController`; begins the renewal.
 
-    Args:
+    Attributes:
         boot: The start, after which instances are renewed, and what it works with.
         lifeline: What is heard of the owner.
         supervisor: Follows the renewal.
+        renewing: The renewal, also when it is over.
     """
 
-    def __init__(self, boot: Boot, lifeline: Lifeline, supervisor: Supervisor) -> None:
-        self._boot = boot
-        self._renewal = boot.lifecycle.renewal
-        self._lifeline = lifeline
-        self._supervisor = supervisor
+    boot: Boot
+    lifeline: Lifeline
+    supervisor: Supervisor
+    renewing: asyncio.Task[None] = field(init=False)
+
+    def __post_init__(self) -> None:
         self._begin_renewal()
 
     async def server_options(self) -> ServerOptions | None:
         """Return the options this controller runs with; None when it is about to end."""
-        return None if self._boot.is_ending else self._boot.options
+        return None if self.boot.is_ending else self.boot.options
 
     async def owner(self) -> tuple[Owner, float]:
         """Return the owner and for how many seconds nothing was heard of it."""
-        return self._lifeline.owner, self._lifeline.silence_s(time.monotonic())
+        return self.lifeline.owner, self.lifeline.silence_s(time.monotonic())
 
     async def process_settings(self) -> tuple[int, float]:
         """Return at which niceness Ray has started this process, and its `reconnect_s`."""
@@ -57,8 +62,8 @@ class OwnerCalls:
         Args:
             token: The owner's; one that is not this server's is not heard. Empty for any.
         """
-        if token in ("", self._lifeline.owner.token):
-            self._lifeline.heard(time.monotonic())
+        if token in ("", self.lifeline.owner.token):
+            self.lifeline.heard(time.monotonic())
 
     async def release(self) -> dict[str, Any]:
         """Return the release that this process runs, and the contracts it speaks."""
@@ -68,8 +73,8 @@ class OwnerCalls:
     async def hand_over(self) -> None:
         """Have all that a successor has to know written; what comes next is this process's end."""
         own = await FILES.run(own_release)
-        left = Handover(str(own), self._boot.options, self._lifeline.owner, told())
-        await self._boot.state.leave(left.encoded())
+        left = Handover(str(own), self.boot.options, self.lifeline.owner, told())
+        await self.boot.state.leave(left.encoded())
 
     async def renewal(self) -> dict[str, Any]:
         """Return how the renewal of the instances gets on.
@@ -77,8 +82,8 @@ class OwnerCalls:
         ``phase`` is one of `RenewalPhase`; ``instances`` counts the live ones by release, those
         that finish their last requests included.
         """
-        own, renewal = str(await FILES.run(own_release)), self._renewal
-        is_booting = not self._boot.ended.is_set()
+        own, renewal = str(await FILES.run(own_release)), self.boot.lifecycle.renewal
+        is_booting = not self.boot.ended.is_set()
         return {
             "release": own,
             "phase": str(RenewalPhase.RENEWING if is_booting else renewal.phase),
@@ -91,16 +96,16 @@ class OwnerCalls:
 
     async def renew(self) -> None:
         """Begin the renewal again, unless it is under way."""
-        if self.renewing.done() and not self._boot.is_ending:
+        if self.renewing.done() and not self.boot.is_ending:
             self._begin_renewal()
 
     def _begin_renewal(self) -> None:
         # Told before the task runs: who asks next shall not take an earlier failure for this one's.
-        self._renewal.phase = RenewalPhase.RENEWING
-        self.renewing = self._supervisor.spawn("renewal of the instances", self._renew())
+        self.boot.lifecycle.renewal.phase = RenewalPhase.RENEWING
+        self.renewing = self.supervisor.spawn("renewal of the instances", self._renew())
 
     async def _renew(self) -> None:
         # A load settles what has changed; its instances are of this release.
-        await self._boot.ended.wait()
+        await self.boot.ended.wait()
         own = await FILES.run(own_release)
-        await self._renewal.run(str(own))
+        await self.boot.lifecycle.renewal.run(str(own))

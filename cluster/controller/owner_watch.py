@@ -16,12 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 async def watch_owner(lifeline: Lifeline, end: Callable[[], Awaitable[None]]) -> None:
-    """Wait until the owner is lost, end the server, and return never.
-
-    Args:
-        lifeline: What is heard of the owner.
-        end: Ends the server.
-    """
+    """Wait until the owner is lost, end the server, and return never."""
     owner = lifeline.owner
     while not lifeline.is_lost(time.monotonic()):
         await asyncio.sleep(lifeline.period_s)

@@ -13,12 +13,7 @@ T = TypeVar("T")
 def passed_to(
     part: str, method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return a method of an actor that calls one of a part.
-
-    Args:
-        part: The attribute that has the part.
-        method: Of the part's class.
-    """
+    """Return a method of an actor that calls one of a part."""
 
     @wraps(method)
     async def pass_on(actor: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:

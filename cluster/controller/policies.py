@@ -13,11 +13,12 @@ from cluster.controller.boot import Boot
 from cluster.controller.consolidating import Consolidation
 from cluster.controller.draining_nodes import DrainingNodes
 from cluster.controller.node_demand import NodeDemand
-from cluster.controller.poll import NamesSource, know_names, next_poll_s, poll_once
+from cluster.controller.poll import know_names, next_poll_s, poll_once
 from cluster.controller.preemption import Preemption
 from cluster.controller.prefetching import Prefetching
 from cluster.controller.prestarting import Prestarting
 from cluster.controller.reconciler import Look, Policy, Reconciler
+from cluster.controller.repository_source import RepositorySource
 from cluster.controller.unread import UnreadModels
 from cluster.controller.wall_clock import WallClockWatch
 from cluster.instances.node_files import NodeFilesSettings
@@ -119,7 +120,7 @@ def make_reconciler(
     return reconciler
 
 
-def _polls(boot: Boot, look: Callable[[NamesSource, ModelLifecycle], Awaitable[None]]) -> Look:
+def _polls(boot: Boot, look: Callable[[RepositorySource, ModelLifecycle], Awaitable[None]]) -> Look:
     async def poll() -> float:
         if boot.recovered.is_set():
             await look(boot.source, boot.lifecycle)

@@ -4,11 +4,10 @@
 
 import asyncio
 import logging
-from collections.abc import Collection
-from typing import Final, Protocol
+from typing import Final
 
 from backends.api.model_identifier import shown
-from cluster.controller.repository_watch import RepositoryWatch
+from cluster.controller.repository_source import RepositorySource
 from cluster.models.lifecycle import ModelLifecycle
 
 _log = logging.getLogger(__name__)
@@ -18,26 +17,6 @@ _JITTER: Final = 0.1
 # How long what is gone waits for what is new, so that an ensemble is rid of a part before it goes.
 _PATIENCE_S: Final = 10.0
 _MOST_SHOWN: Final = 10
-
-
-class NamesSource(Protocol):
-    """Lists the repositories.
-
-    Attributes:
-        watch: What is known of their state.
-    """
-
-    watch: RepositoryWatch
-
-    async def list_names(self) -> tuple[Collection[str], Collection[str]]:
-        """Return the models there are, and those that are in more than one repository.
-
-        Raises:
-            TritonError: No repository can be listed.
-        """
-
-    def unchanged(self, names: Collection[str]) -> frozenset[str]:
-        """Return those models that need not be read again."""
 
 
 def next_poll_s(period_s: float, drawn: float) -> float:
@@ -50,7 +29,7 @@ def next_poll_s(period_s: float, drawn: float) -> float:
     return period_s * (1 - _JITTER * drawn)
 
 
-async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:
+async def poll_once(source: RepositorySource, lifecycle: ModelLifecycle) -> None:
     """Load what is new or changed in the repositories and unload what is gone.
 
     Models in stores are read only where the listing tells that they have changed. Those of a
@@ -77,7 +56,7 @@ async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:
     await lifecycle.unload_all(gone)
 
 
-async def know_names(source: NamesSource, lifecycle: ModelLifecycle) -> None:
+async def know_names(source: RepositorySource, lifecycle: ModelLifecycle) -> None:
     """Have models load with their first use that are new, and unload those that are gone.
 
     A model whose files came with its load stays: no repository tells of it.

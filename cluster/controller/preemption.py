@@ -17,7 +17,8 @@ from cluster.controller.host import Actors, Nodes
 from cluster.instances.placer import Waiting
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.placement.preemption import Devices, Occupant, priority_of, to_displace
-from cluster.residency.keeper import sequence_idle_s
+from cluster.residency.device_room import RoomMade
+from cluster.residency.keeper import Use, sequence_idle_s
 from cluster.threads import COMPUTING
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
@@ -37,20 +38,6 @@ class _Candidate:
     incarnation: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    execution_count: int
-    since_s: float
-
-
-@dataclass(slots=True)
-class _Underway:
-    """Who makes room, and until when who waits is given time to take it."""
-
-    leaving: Sequence[str]
-    until_s: float
-
-
 @dataclass(slots=True, eq=False)
 class Preemption:
     """Displaces idle instances."""
@@ -58,13 +45,13 @@ class Preemption:
     nodes: Nodes
     actors: Actors
     lifecycle: ModelLifecycle
-    _uses: dict[str, _Use] = field(default_factory=dict)
-    _underway: dict[str, _Underway] = field(default_factory=dict)
+    _uses: dict[str, Use] = field(default_factory=dict)
+    _room: RoomMade = field(default_factory=lambda: RoomMade(_SETTLE_S))
 
     async def look(self) -> None:
         """Displace for one of those who wait, the highest priority first."""
         waiting = self.actors.placer.waiting
-        self._underway = {n: each for n, each in self._underway.items() if n in waiting}
+        self._room.keep(waiting)
         claims = sorted(waiting.values(), key=lambda each: -priority_of(each.spec))
         highest = priority_of(claims[0].spec) if claims else 0
         lower = list(self._candidates(highest)) if claims else []
@@ -81,7 +68,7 @@ class Preemption:
         for claim in claims:
             spec = claim.spec
             alike = (spec.model_key, spec.version, spec.kind, spec.device_id)
-            if alike in in_vain or self._is_underway(spec.name):
+            if alike in in_vain or self._room.is_underway(spec.name, self.actors.placer):
                 continue
             given = Devices(dict(devices.leases), devices.admission(spec))
             # With thousands of instances it takes longer than the loop may stand still.
@@ -104,38 +91,27 @@ class Preemption:
                 self.actors.placer.displaced(follower, by)
             gone += followers
         if gone:
-            now_s = asyncio.get_running_loop().time()
-            self._underway[by] = _Underway(gone, now_s + _SETTLE_S)
+            self._room.begin(by, gone)
         return bool(gone)
-
-    def _is_underway(self, name: str) -> bool:
-        underway = self._underway.get(name)
-        if underway is None:
-            return False
-        now_s = asyncio.get_running_loop().time()
-        if any(map(self.actors.placer.has_place, underway.leaving)):
-            underway.until_s = now_s + _SETTLE_S
-        return now_s < underway.until_s
 
     def _candidates(self, highest: int) -> Iterator[_Candidate]:
         """Yield the live instances of models with a lower priority."""
-        for name, record in self.lifecycle.records.items():
-            for number, version in record.versions.items():
-                config, pool = version.config, self.lifecycle.pool_of(name, number)
-                is_lower = config is not None and read_priority(config) < highest
-                if pool is None or not (version.is_ready and is_lower):
-                    continue
-                # An endpoint goes by the instance's name without its generation.
-                specs = {spec.name.partition("@")[0]: spec for spec in pool.specs}
-                for endpoint in version.instances:
-                    spec = specs.get(endpoint.name.partition("@")[0])
-                    if spec is not None:
-                        yield _candidate(spec, endpoint, (name, number))
+        for name, number, pool in self.lifecycle.pools():
+            version = self.lifecycle.records[name].versions[number]
+            is_lower = version.config is not None and read_priority(version.config) < highest
+            if not (version.is_ready and is_lower):
+                continue
+            # An endpoint goes by the instance's name without its generation.
+            specs = {spec.name.partition("@")[0]: spec for spec in pool.specs}
+            for endpoint in version.instances:
+                spec = specs.get(endpoint.name.partition("@")[0])
+                if spec is not None:
+                    yield _candidate(spec, endpoint, (name, number))
 
     async def _idle(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         answers = await self.actors.ask_progress([each.incarnation for each in candidates])
         now_s = asyncio.get_running_loop().time()
-        uses: dict[str, _Use] = {}
+        uses: dict[str, Use] = {}
         idle = []
         for each in candidates:
             progress = answers.get(each.incarnation)
@@ -144,9 +120,9 @@ class Preemption:
             count = progress.load.execution_count
             known = self._uses.get(each.incarnation)
             same = known is not None and known.execution_count == count
-            use = known if known is not None and same else _Use(count, now_s)
+            use = known if known is not None and same else Use(count, now_s)
             uses[each.incarnation] = use
-            if now_s - use.since_s >= max(IDLE_S, sequence_idle_s(each.occupant.spec.config)):
+            if now_s - use.used_s >= max(IDLE_S, sequence_idle_s(each.occupant.spec.config)):
                 idle.append(each)
         self._uses = uses
         return idle

@@ -7,6 +7,7 @@ instances that requests wait for.
 """
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Final
 
 from cluster.controller.host import Nodes
@@ -19,39 +20,42 @@ from deployments.instance.spec import InstanceDescription
 _LOOKS_BETWEEN: Final = 5
 
 
+@dataclass(slots=True, eq=False)
 class Prestarting:
     """What the controller does about it.
 
-    Args:
+    Attributes:
         nodes: The nodes.
         placer: Tells of instances that have taken a worker.
         lifecycle: The models.
         count: How many workers each node shall have; 0 for none.
     """
 
-    def __init__(self, nodes: Nodes, placer: Placer, lifecycle: ModelLifecycle, count: int) -> None:
-        self._nodes = nodes
-        self._placer = placer
-        self._lifecycle = lifecycle
-        self._count = count
-        self._workers = IdleWorkers(count)
-        self._was_taken = False
-        self._look_count = 0
-        placer.on_loaded.append(self._loaded)
+    nodes: Nodes
+    placer: Placer
+    lifecycle: ModelLifecycle
+    count: int
+    _workers: IdleWorkers = field(init=False)
+    _was_taken: bool = False
+    _look_count: int = 0
+
+    def __post_init__(self) -> None:
+        self._workers = IdleWorkers(self.count)
+        self.placer.on_loaded.append(self._loaded)
 
     async def look(self) -> None:
         """Ask for workers where some lack, unless something is being woken."""
         self._look_count += 1
         if not self._was_taken and self._look_count % _LOOKS_BETWEEN:
             return
-        if self._lifecycle.dormancy.waking_count or not self._is_wanted():
+        if self.lifecycle.dormancy.waking_count or not self._is_wanted():
             return
         self._was_taken = False
-        cluster = await self._nodes.read_cluster()
+        cluster = await self.nodes.read_cluster()
         now_s = asyncio.get_running_loop().time()
-        counts = self._workers.missing(cluster.nodes, self._placer.kept_free, now_s)
+        counts = self._workers.missing(cluster.nodes, self.placer.kept_free, now_s)
         if counts:
-            self._workers.asked(await self._nodes.prestart(counts, KEPT_S), now_s)
+            self._workers.asked(await self.nodes.prestart(counts, KEPT_S), now_s)
 
     def _loaded(self, description: InstanceDescription) -> None:
         # With an environment of its own it had a process of its own.
@@ -60,8 +64,8 @@ class Prestarting:
             self._was_taken = True
 
     def _is_wanted(self) -> bool:
-        return self._count > 0 and any(
+        return self.count > 0 and any(
             (record.is_on_demand and not record.ready_versions)
             or any(version.is_dormant for version in record.versions.values())
-            for record in self._lifecycle.records.values()
+            for record in self.lifecycle.records.values()
         )

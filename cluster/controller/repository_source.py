@@ -94,7 +94,7 @@ class RepositorySource:
         self._tell_agents = tell_agents
         self._prepared = PreparedModels(_agents_folder(state.secret))
         self._opened: RepositoryThreads | None = None
-        self.watch = RepositoryWatch(changed=changed)
+        self.watch = RepositoryWatch(changed)
         try:
             self._open()
         except TritonError as error:

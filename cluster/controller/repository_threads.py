@@ -92,14 +92,7 @@ class RepositoryThreads:
     async def begin_read(
         self, key: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> asyncio.Future[T]:
-        """Begin to read a model; after the read of it that a cancelled load has left behind.
-
-        Args:
-            key: The model's key.
-            call: Reads it; blocks.
-            args: Of the call.
-            kwargs: Of the call.
-        """
+        """Begin to read a model; after the read of it that a cancelled load has left behind."""
         await self.probe()
         while (earlier := self._reads.get(key)) is not None:
             await asyncio.wait({earlier})

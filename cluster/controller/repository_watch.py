@@ -10,45 +10,41 @@ may be the place where a file system is not mounted at the moment.
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from cluster.repository.contents import RepositoryScan
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class RepositoryWatch:
     """The state of the repositories. Pure but for its log; one thread.
 
-    Args:
-        paths: The repositories, without credentials.
-        changed: Called when one goes away or comes back.
-
     Attributes:
+        changed: Called when one goes away or comes back.
         errors: By repository that cannot be listed: why.
         is_complete: Whether the models of each repository are known, if only from earlier.
         unread: Models that could not be read when they were last tried, and may be later.
     """
 
-    def __init__(
-        self, paths: Iterable[str] = (), changed: Callable[[], None] = lambda: None
-    ) -> None:
-        self._paths = tuple(paths)
-        self._changed = changed
-        self.errors: Mapping[str, str] = {}
-        self.is_complete = True
-        self._directories: Mapping[str, str] = {}
-        self._digests: Mapping[str, bytes] = {}
-        self._read: dict[str, tuple[bytes, tuple[int, ...] | None]] = {}
-        # By model that was ever listed: its repository, at last.
-        self._homes: dict[str, str] = {}
-        self.unread: set[str] = set()
-        # By repository: the identity of its directory when it had models.
-        self._identities: dict[str, str] = {}
-        # By repository that was listed without a model: the identity of its directory.
-        self._empty: Mapping[str, str] = {}
-        # Those that were so at the look before.
-        self._empty_before: frozenset[str] = frozenset()
-        self._kept_count = 0
+    changed: Callable[[], None] = lambda: None
+    _paths: tuple[str, ...] = ()
+    errors: Mapping[str, str] = field(default_factory=dict)
+    is_complete: bool = True
+    _directories: Mapping[str, str] = field(default_factory=dict)
+    _digests: Mapping[str, bytes] = field(default_factory=dict)
+    _read: dict[str, tuple[bytes, tuple[int, ...] | None]] = field(default_factory=dict)
+    # By model that was ever listed: its repository, at last.
+    _homes: dict[str, str] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+    # By repository: the identity of its directory when it had models.
+    _identities: dict[str, str] = field(default_factory=dict)
+    # By repository that was listed without a model: the identity of its directory.
+    _empty: Mapping[str, str] = field(default_factory=dict)
+    # Those that were so at the look before.
+    _empty_before: frozenset[str] = frozenset()
+    _kept_count: int = 0
 
     def follow(self, paths: Iterable[str]) -> None:
         """Note which repositories there are, without credentials."""
@@ -79,7 +75,7 @@ class RepositoryWatch:
         self._digests = scan.digests
         self._read = {name: read for name, read in self._read.items() if name in scan.digests}
         if has_changed:
-            self._changed()
+            self.changed()
 
     def note_read(self, name: str, digest: bytes, gpu_ids: tuple[int, ...] | None) -> None:
         """Note that a model in a store was read as it was with a digest.

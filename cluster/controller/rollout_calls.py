@@ -20,12 +20,7 @@ class RolloutCalls:
     rollouts: Rollouts
 
     async def report_arms(self, router_id: str, report: bytes) -> None:
-        """Take what a router tells of the arms of rollouts.
-
-        Args:
-            router_id: The router.
-            report: See `deployments.contracts.arm_report`.
-        """
+        """Take what a router tells of the arms; see `deployments.contracts.arm_report`."""
         del router_id
         self.rollouts.take(report)
 

@@ -36,11 +36,6 @@ class RouterWaits:
     async def wait(self, behind: Iterable[str], number: int, timeout_s: float) -> set[str]:
         """Wait until routers have said at least a number.
 
-        Args:
-            behind: Those that have not.
-            number: The number.
-            timeout_s: How long to wait.
-
         Returns:
             Those that have not said so in time.
         """

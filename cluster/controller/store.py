@@ -58,11 +58,7 @@ class GcsStore:
 
 
 class StoreWriter:
-    """Writes to a store behind the caller's back; `written` waits for it.
-
-    Args:
-        store: The store.
-    """
+    """Writes to a store behind the caller's back; `written` waits for it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -93,10 +93,6 @@ class Dormancy:
     def rest(self, name: str, version: int) -> bool:
         """Make a version dormant; its instances finish their requests and end.
 
-        Args:
-            name: The model's key.
-            version: Version number.
-
         Returns:
             Whether that was done. Not of a version that is not READY, or has no instances of its
             own, as an ensemble; nor while another operation on it is under way, which may be

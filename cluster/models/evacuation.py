@@ -52,9 +52,6 @@ class Evacuation:
         """Begin to move what is on nodes that drain; what is being moved already goes on.
 
         A model on which another operation is under way has its turn when this is called again.
-
-        Args:
-            draining: Ids of the nodes.
         """
         now_s = asyncio.get_running_loop().time()
         for name, record in list(self.records.by_name.items()) if draining else ():

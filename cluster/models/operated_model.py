@@ -42,12 +42,7 @@ class OperatedModel:
         return next((each for each in running if each.kind is kind), None)
 
     def meetings(self, kind: Kind, version: int | None = None) -> frozenset[Meeting]:
-        """Return what would become of an operation that arrived now; empty when it could begin.
-
-        Args:
-            kind: What it is.
-            version: Its version; None for all.
-        """
+        """Return what would become of an operation that arrived now; empty when it could begin."""
         return frozenset(
             meeting(kind, each.kind, is_pending=each.is_pending)
             for each in self.operations
@@ -79,10 +74,6 @@ class OperatedModel:
 
     async def resize(self, version: int, count: int) -> bool:
         """Give a ready version another count of instances; nobody waits for it.
-
-        Args:
-            version: Version number.
-            count: How many instances shall take requests.
 
         Returns:
             Whether the version has as many now, those that wait for room included; not when another

@@ -77,13 +77,7 @@ _ROWS: Final[Mapping[Kind, tuple[tuple[Meeting, Meeting], ...]]] = {
 
 
 def meeting(arriving: Kind, running: Kind, *, is_pending: bool) -> Meeting:
-    """Look up what becomes of what arrives.
-
-    Args:
-        arriving: What arrives.
-        running: What runs on a version of both.
-        is_pending: Whether that waits for room.
-    """
+    """Look up what becomes of what arrives."""
     return _ROWS[arriving][RUNNING.index(running)][is_pending]
 
 

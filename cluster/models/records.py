@@ -111,5 +111,11 @@ def seen(record: VersionRecord, pool: VersionPool) -> VersionRecord:
         record = record.after(LifecycleEvent.INSTANCES_LOST)
     elif record.state is ModelReadyState.UNAVAILABLE and is_serving:
         record = record.after(LifecycleEvent.RECOVERED)
-    endpoints = (pool.endpoints, pool.leaving, pool.past)
-    return record.with_instances(*endpoints, is_dormant=is_dormant).because(pool.reason)
+    return replace(
+        record,
+        reason=pool.reason,
+        instances=pool.endpoints,
+        leaving=pool.leaving,
+        past=dict(pool.past),
+        is_dormant=is_dormant,
+    )

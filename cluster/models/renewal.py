@@ -43,13 +43,7 @@ class RenewalPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """An instance of another release.
-
-    Attributes:
-        key: Key of its model.
-        version: Version number.
-        name: Its actor name.
-    """
+    """An instance of another release."""
 
     key: str
     version: int

@@ -116,27 +116,6 @@ class VersionRecord:
         """Return the record with what a generation was loaded from; the state is left alone."""
         return replace(self, config=config, load_duration_ns=load_duration_ns, digest=digest)
 
-    def with_instances(
-        self,
-        instances: Iterable[InstanceEndpoint],
-        leaving: Iterable[InstanceEndpoint] = (),
-        past: Mapping[str, bytes] | None = None,
-        *,
-        is_dormant: bool = False,
-    ) -> "VersionRecord":
-        """Return the record with other endpoints, and counters of instances that are gone."""
-        return replace(
-            self,
-            instances=tuple(instances),
-            leaving=tuple(leaving),
-            past=dict(past or {}),
-            is_dormant=is_dormant,
-        )
-
-    def because(self, reason: str) -> "VersionRecord":
-        """Return the record with another reason."""
-        return replace(self, reason=reason)
-
     @property
     def is_ready(self) -> bool:
         """Whether the version takes requests."""

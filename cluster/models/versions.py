@@ -177,7 +177,8 @@ class ModelVersions:
             pools[version] = self.pools.pop(version)
             self._digests.pop(version, None)
             self._adopted.discard(version)
-            record = self.record.versions[version].with_instances(())
+            record = self.record.versions[version]
+            record = replace(record, instances=(), leaving=(), past={}, is_dormant=False)
             self.records.note(self.record.with_version(record))
             self.records.event(self.name, version, LifecycleEvent.UNLOAD)
         await asyncio.shield(self.succession.end(pools.values(), is_all=not self.pools))
@@ -323,7 +324,7 @@ class ModelVersions:
         if self.pools.get(version) is pool:
             self.records.put_version(self.name, seen(record, pool))
         elif record.state is ModelReadyState.LOADING and record.reason != pool.reason:
-            self.records.put_version(self.name, record.because(pool.reason))
+            self.records.put_version(self.name, replace(record, reason=pool.reason))
 
 
 def _described(

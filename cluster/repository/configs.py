@@ -45,10 +45,6 @@ class ModelConfigs:
     ) -> tuple[ModelConfig | None, str]:
         """Return the config as written, and the entry of the model's directory it is in.
 
-        Args:
-            directory: The model's.
-            config_json: What to read in place of the file.
-
         Returns:
             None for the config where there is no file and there need not be one.
 
@@ -77,12 +73,6 @@ class ModelConfigs:
         self, name: str, config: ModelConfig, place: Place, entries: Sequence[DirectoryEntry]
     ) -> ModelConfig:
         """Return a config with its name, its backend and its defaults, checked without a backend.
-
-        Args:
-            name: The model, and its directory.
-            config: As written.
-            place: The model's directory.
-            entries: What is in it.
 
         Raises:
             TritonError: The config is wrong, or of another model.

@@ -15,11 +15,7 @@ from deployments.model_files.contracts import ModelFiles
 
 
 class PackedFiles(Mapping[int, ModelFiles]):
-    """Files by version, kept small: thousands of loaded models have a hundred files each.
-
-    Args:
-        files: Them.
-    """
+    """Files by version, kept small: thousands of loaded models have a hundred files each."""
 
     def __init__(self, files: Mapping[int, ModelFiles]) -> None:
         self._packed = {

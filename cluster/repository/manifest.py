@@ -35,12 +35,7 @@ OWN_FILES: Final = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
 
 
 class ManifestFile(msgspec.Struct, frozen=True):
-    """One file.
-
-    Attributes:
-        sha256: Hex digest of its content.
-        size_bytes: Its size.
-    """
+    """One file."""
 
     sha256: str
     size_bytes: Annotated[int, msgspec.Meta(ge=0)]
@@ -200,11 +195,6 @@ def compare_files(
 
 def version_files(model: "RemoteModel", location: str, version: int) -> ModelFiles:
     """Name the files of a version in a store: its directory's, and those that all versions share.
-
-    Args:
-        model: As it was listed.
-        location: The model's directory.
-        version: Which version.
 
     Returns:
         Them, with the digests that the version's manifest tells, if it has one.

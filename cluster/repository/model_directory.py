@@ -29,10 +29,6 @@ class Place:
 class ModelDirectory:
     """A model's directory, of which each entry is listed and digested at most once.
 
-    Args:
-        name: The model.
-        place: Where it is.
-
     Raises:
         InternalError: It cannot be listed.
     """

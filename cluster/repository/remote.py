@@ -100,11 +100,6 @@ class RemoteFileSystem:
 class RemoteModel:
     """A model's directory as it was when listed: a file system of it alone.
 
-    Args:
-        store: The repository.
-        below: The model's directory in it.
-        skeletons: Where a local stand-in is made.
-
     Attributes:
         files: All its files, by their paths in it, sorted; directories without files end with "/".
         digest: Digest of them, as a listing of the whole repository gives it.

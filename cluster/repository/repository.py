@@ -45,7 +45,7 @@ from cluster.repository.model_directory import (
     polling,
 )
 from cluster.repository.override_files import write_override
-from cluster.repository.override_places import check_override_places, names_places
+from cluster.repository.override_places import check_override_places
 from cluster.repository.remote import RemoteModel, open_filesystem
 from cluster.repository.stores.local import LocalFileSystem
 from cluster.repository.version_policy import find_versions, select_versions
@@ -229,8 +229,11 @@ class ModelRepository:
                 f"model '{directory.name}' cannot be loaded with a config that comes with the load:"
                 " only signed models are (--require-signed-models); sign a model with that config"
             )
-        if config_json is not None and written is not None and names_places(written.parameters):
-            own = {} if is_made_of_request else self._own_parameters(directory)
+        if config_json is not None and written is not None:
+
+            def own() -> Mapping[str, str]:
+                return {} if is_made_of_request else self._own_parameters(directory)
+
             check_override_places(directory.name, written.parameters, own)
         prepared = self._prepare(directory, written)
         if prepared is None:

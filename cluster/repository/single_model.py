@@ -8,6 +8,7 @@ and not a repository, config.pbtxt and versions lie there themselves. Triton ser
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -20,16 +21,16 @@ _CONFIG: Final = "config.pbtxt"
 _NAME_VARIABLE: Final = "INFERENCE_SERVICE_NAME"
 
 
+@dataclass(slots=True, eq=False)
 class SingleModels:
     """Repositories around models; they exist until `close`.
 
-    Args:
+    Attributes:
         environment: Where a name is looked for when the model's config has none.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
-        self._folders: list[tempfile.TemporaryDirectory[str]] = []
+    environment: Mapping[str, str]
+    _folders: list[tempfile.TemporaryDirectory[str]] = field(default_factory=list)
 
     def repositories(self, paths: Sequence[str]) -> tuple[str, ...]:
         """Return the repositories, those in the place of a model's folder made for it.
@@ -61,7 +62,7 @@ class SingleModels:
         except (OSError, UnicodeDecodeError, TritonError):
             # What is wrong with the config the load will say.
             name = ""
-        name = name or self._environment.get(_NAME_VARIABLE, "") or path.absolute().name
+        name = name or self.environment.get(_NAME_VARIABLE, "") or path.absolute().name
         return name if Path(name).name == name else path.absolute().name
 
 

@@ -33,12 +33,35 @@ _log = logging.getLogger(__name__)
 SETTLE_S: Final = 10.0
 
 
-@dataclass(slots=True)
-class _Underway:
-    """Who makes room, and until when who waits is given time to take it."""
+@dataclass(slots=True, eq=False)
+class RoomMade:
+    """Who makes room for whom; who waits is given time to take it before others are chosen.
 
-    leaving: Sequence[str]
-    until_s: float
+    Attributes:
+        settle_s: That time, once nobody who leaves has a place any more.
+    """
+
+    settle_s: float
+    # By who waits: who leaves, and until when that is waited for.
+    _made: dict[str, tuple[Sequence[str], float]] = field(default_factory=dict)
+
+    def keep(self, waiting: Collection[str]) -> None:
+        """Forget those who do not wait any more."""
+        self._made = {name: made for name, made in self._made.items() if name in waiting}
+
+    def begin(self, name: str, leaving: Sequence[str]) -> None:
+        """Note who leaves for one that waits."""
+        self._made[name] = leaving, _now_s() + self.settle_s
+
+    def is_underway(self, name: str, placer: Placer) -> bool:
+        """Whether one that waits may still take the room that is made for it."""
+        if name not in self._made:
+            return False
+        leaving, until_s = self._made[name]
+        if any(map(placer.has_place, leaving)):
+            self.begin(name, leaving)
+            return True
+        return _now_s() < until_s
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +77,7 @@ class DeviceRoom:
     placer: Placer
     read_cluster: Callable[[], Awaitable[ClusterResources]]
     pool_of: Callable[[str, int], VersionPool | None]
-    _underway: dict[str, _Underway] = field(default_factory=dict)
+    _room: RoomMade = field(default_factory=lambda: RoomMade(SETTLE_S))
 
     async def to_rest(
         self, idle: Collection[Resident], waking: Collection[str]
@@ -69,8 +92,7 @@ class DeviceRoom:
             The versions, mostly none; and whether some version waits for a place.
         """
         claims = [each for each in self.placer.waiting.values() if each.spec.model_key in waking]
-        names = {each.spec.name for each in claims}
-        self._underway = {n: each for n, each in self._underway.items() if n in names}
+        self._room.keep({each.spec.name for each in claims})
         occupants = list(self._occupants(idle)) if claims else []
         if not occupants:
             return (), bool(claims)
@@ -81,14 +103,14 @@ class DeviceRoom:
             _log.warning("nobody rests for what waits: %s", error)
             return (), True
         for claim in claims:
-            if self._is_underway(claim.spec.name):
+            if self._room.is_underway(claim.spec.name, self.placer):
                 continue
             chosen = await self._for(claim, cluster, [each for _, each in occupants])
             if chosen:
                 keys = {key for key, each in occupants if each.spec.name in chosen}
                 # All instances of a version go, wherever they are.
                 leaving = [each.spec.name for key, each in occupants if key in keys]
-                self._underway[claim.spec.name] = _Underway(leaving, _now_s() + SETTLE_S)
+                self._room.begin(claim.spec.name, leaving)
                 return tuple(sorted(keys)), True
         return (), True
 
@@ -109,14 +131,6 @@ class DeviceRoom:
             for place in pool.places if pool is not None else ():
                 if place.node_id and not place.is_leaving:
                     yield resident.key, Occupant(place.spec, place.node_id, rank)
-
-    def _is_underway(self, name: str) -> bool:
-        underway = self._underway.get(name)
-        if underway is None:
-            return False
-        if any(map(self.placer.has_place, underway.leaving)):
-            underway.until_s = _now_s() + SETTLE_S
-        return _now_s() < underway.until_s
 
 
 def _now_s() -> float:

@@ -37,7 +37,7 @@ _US_PER_S: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class _Use:
+class Use:
     """How often a version's instances had executed, and when that last grew."""
 
     execution_count: int
@@ -61,7 +61,7 @@ class ResidencyKeeper:
     ask: AskProgress
     limits: ResidencyLimits
     devices: DeviceRoom | None = None
-    _uses: dict[Key, _Use] = field(default_factory=dict)
+    _uses: dict[Key, Use] = field(default_factory=dict)
 
     async def look(self) -> float | None:
         """Put to rest what is too much; return when to look again if there is still too much."""
@@ -111,7 +111,7 @@ class ResidencyKeeper:
         count = sum(progress.load.execution_count for _, progress in found)
         use = self._uses.get(key)
         if use is None or (use.execution_count != count and not is_silent):
-            use = self._uses[key] = _Use(count, now_s)
+            use = self._uses[key] = Use(count, now_s)
         sizes_bytes: dict[str, int] = {}
         for node, progress in found:
             sizes_bytes[node] = sizes_bytes.get(node, 0) + progress.load.private_bytes

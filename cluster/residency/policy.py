@@ -121,11 +121,6 @@ def room_left(
 
     What may go counts as room: it goes when that is needed.
 
-    Args:
-        residents: All versions with instances.
-        limits: What may stay.
-        now_s: The time.
-
     Returns:
         The number, None for any; a clause that names who stays, for those who have to wait.
     """

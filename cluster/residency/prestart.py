@@ -9,6 +9,7 @@ process of its own, and after it the node is asked again.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from cluster.placement.demand import CPU_RESOURCE, NodeResources
@@ -18,17 +19,13 @@ from cluster.placement.demand import CPU_RESOURCE, NodeResources
 KEPT_S: Final = 600
 
 
+@dataclass(slots=True, eq=False)
 class IdleWorkers:
-    """The idle workers of all nodes.
+    """The idle workers of all nodes."""
 
-    Args:
-        count: How many each node shall have.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        # By node: until when Ray keeps each.
-        self._until_s: dict[str, list[float]] = {}
+    count: int
+    # By node: until when Ray keeps each.
+    _until_s: dict[str, list[float]] = field(default_factory=dict)
 
     def taken(self, node_id: str) -> None:
         """Note that an instance has started on a node; one without idle workers is no error."""
@@ -55,10 +52,10 @@ class IdleWorkers:
         for node in nodes:
             until_s = known.get(node.node_id, [])
             # Ray would have ended those that are too old if they were too many.
-            if node.available.get(CPU_RESOURCE, 0.0) < self._count:
+            if node.available.get(CPU_RESOURCE, 0.0) < self.count:
                 until_s = [each for each in until_s if each > now_s]
             self._until_s[node.node_id] = until_s
-            count = self._count - len(until_s)
+            count = self.count - len(until_s)
             # By convention a node without CPUs is for other work than instances.
             is_for_instances = node.total.get(CPU_RESOURCE, 0.0) >= 1
             if count > 0 and is_for_instances and not node.is_draining:

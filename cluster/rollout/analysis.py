@@ -136,12 +136,6 @@ def observed(trial: Trial, analysis: Analysis, stable: ArmReading, candidate: Ar
     """Return the trial after a period.
 
     A period in which an instance's counters began anew is left out.
-
-    Args:
-        trial: What was counted so far.
-        analysis: Of the rollout.
-        stable: Counters of the stable arm now.
-        candidate: Those of the candidate.
     """
     if trial.last is None:
         return replace(trial, last=(stable, candidate))

@@ -4,37 +4,31 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final
 
 from backends.api.custom_metrics import MetricKind as Kind
+from cluster.models.contracts import VersionPool
 from cluster.rollout.state import State
-from deployments.metrics.counters import Snapshot
 from deployments.rollouts.spec import MetricKind
 
 _TIMEOUT_S: Final = 2.0
 
 
-class CountingPool(Protocol):
-    """The instances of a version."""
-
-    async def statistics(self) -> Mapping[str, Snapshot]:
-        """Return what each has counted, by name."""
-
-
+@dataclass(slots=True, eq=False)
 class CustomCounters:
     """Sums of counters by model key, version and family, as they were read last.
 
     An instance that does not say keeps what it has said: a sum that fell and rose again would look
     like many answers at once.
 
-    Args:
+    Attributes:
         pool_of: Returns the instances of a version; None while it is not in service.
     """
 
-    def __init__(self, pool_of: Callable[[str, int], CountingPool | None]) -> None:
-        self._pool_of = pool_of
-        # By model key and version: by instance: by family.
-        self._counts: dict[tuple[str, int], dict[str, dict[str, float]]] = {}
+    pool_of: Callable[[str, int], VersionPool | None]
+    # By model key and version: by instance: by family.
+    _counts: dict[tuple[str, int], dict[str, dict[str, float]]] = field(default_factory=dict)
 
     def of(self, key: str, version: int) -> Mapping[str, float] | None:
         """Return the sums of a version, by family; None until an instance has said something."""
@@ -60,7 +54,7 @@ class CustomCounters:
         await asyncio.gather(*(self._read(at, families) for at, families in wanted.items()))
 
     async def _read(self, at: tuple[str, int], families: frozenset[str]) -> None:
-        pool = self._pool_of(*at)
+        pool = self.pool_of(*at)
         if pool is None:
             return
         try:

@@ -12,6 +12,7 @@ told since then begins a new period of the analysis.
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from backends.api.errors import InternalError, NotFoundError
@@ -43,10 +44,11 @@ _COMMANDS: Final = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class Rollouts:
     """The rollouts of the server.
 
-    Args:
+    Attributes:
         records: The records of all models.
         direct: Notes in one of them which version answers requests that name none.
         saved: By key: the rollouts, encoded; kept up to date here.
@@ -55,25 +57,19 @@ class Rollouts:
         clock_s: Wall clock, seconds: it goes on while no controller runs.
     """
 
-    def __init__(
-        self,
-        records: Mapping[str, ModelRecord],
-        direct: Callable[[str, bytes], None],
-        saved: dict[str, bytes],
-        changed: Callable[[], None],
-        counters: CustomCounters,
-        clock_s: Callable[[], float] = time.time,
-    ) -> None:
-        self._records = records
-        self._direct = direct
-        self._saved = saved
-        self._changed = changed
-        self._counters = counters
-        self._clock_s = clock_s
-        self._evidence = Evidence()
-        self._states: dict[str, State] = {}
-        self._saved_s = clock_s()
-        for key, data in list(saved.items()):
+    records: Mapping[str, ModelRecord]
+    direct: Callable[[str, bytes], None]
+    saved: dict[str, bytes]
+    changed: Callable[[], None]
+    counters: CustomCounters
+    clock_s: Callable[[], float] = time.time
+    _evidence: Evidence = field(default_factory=Evidence)
+    _states: dict[str, State] = field(default_factory=dict)
+    _saved_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._saved_s = self.clock_s()
+        for key, data in list(self.saved.items()):
             try:
                 state = decode(data)
             except InternalError as error:
@@ -98,14 +94,14 @@ class Rollouts:
         elif action is RolloutAction.END:
             return self._end(key)
         elif action in _COMMANDS:
-            outcome = commanded(self._state(key), _COMMANDS[action], self._clock_s())
+            outcome = commanded(self._state(key), _COMMANDS[action], self.clock_s())
             self._keep(key, *outcome)
-            self._changed()
+            self.changed()
         return self.status(key)
 
     def _begin(self, key: str, rollout: Rollout) -> None:
-        check_fits(rollout, self._records[key])
-        now_s = self._clock_s()
+        check_fits(rollout, self.records[key])
+        now_s = self.clock_s()
         before = self._states.get(key)
         if before is not None and not before.phase.is_terminal:
             _tell(key, commanded(before, "supersede", now_s)[1])
@@ -114,18 +110,18 @@ class Rollouts:
         state = created(rollout, f"{key}/{now_s:.6f}", now_s)
         # All versions can serve, so that it begins now.
         self._keep(key, *advanced(state, self._seen(key, state), now_s))
-        self._changed()
+        self.changed()
 
     def _end(self, key: str) -> dict[str, Any]:
         state = self._state(key)
         if not state.phase.is_terminal:
-            state, decisions = commanded(state, "abort", self._clock_s())
+            state, decisions = commanded(state, "abort", self.clock_s())
             _tell(key, decisions)
         told = self._told(key, state)
-        del self._states[key], self._saved[key]
+        del self._states[key], self.saved[key]
         self._evidence.forget(key)
-        self._direct(key, b"")
-        self._changed()
+        self.direct(key, b"")
+        self.changed()
         return told
 
     def status(self, key: str) -> dict[str, Any]:
@@ -142,12 +138,12 @@ class Rollouts:
 
     async def look(self) -> None:
         """Read what the rollouts count, and look at each once."""
-        await self._counters.read(self._states.items())
+        await self.counters.read(self._states.items())
         self.tick()
 
     def tick(self) -> None:
         """Look at each rollout once."""
-        now_s = self._clock_s()
+        now_s = self.clock_s()
         is_decided = False
         for key, state in list(self._states.items()):
             if state.phase.is_terminal:
@@ -158,7 +154,7 @@ class Rollouts:
         is_due = bool(self._states) and now_s - self._saved_s >= _SAVE_S
         if is_decided or is_due:
             self._saved_s = now_s
-            self._changed()
+            self.changed()
 
     def _state(self, key: str) -> State:
         state = self._states.get(key)
@@ -171,13 +167,13 @@ class Rollouts:
 
     def _keep(self, key: str, state: State, decisions: Decisions) -> None:
         self._states[key] = state
-        self._saved[key] = encode(state)
+        self.saved[key] = encode(state)
         _tell(key, decisions)
         traffic = traffic_of(state)
-        self._direct(key, b"" if traffic is None else encode_traffic(traffic))
+        self.direct(key, b"" if traffic is None else encode_traffic(traffic))
 
     def _seen(self, key: str, state: State) -> Observations:
-        record = self._records.get(key)
+        record = self.records.get(key)
         ready = frozenset(record.ready_versions if record is not None else ())
         arms = state.rollout.arms
         if not state.has_candidate:
@@ -186,7 +182,7 @@ class Rollouts:
         return Observations(ready, stable, candidate)
 
     def _reading(self, key: str, state: State, version: int) -> ArmReading | None:
-        custom = self._counters.of(key, version)
+        custom = self.counters.of(key, version)
         if custom is None and families_of(state):
             # Taken for zero, all that was counted before the rollout would be the next period's.
             return None

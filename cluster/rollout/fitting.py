@@ -12,10 +12,6 @@ from deployments.rollouts.spec import Rollout
 def check_fits(rollout: Rollout, record: ModelRecord) -> None:
     """Check that all versions are there, and that clients may be answered by any of them.
 
-    Args:
-        rollout: What a user asks for.
-        record: The model.
-
     Raises:
         InvalidArgumentError: A version does not take requests, or versions differ in how they
             are asked.

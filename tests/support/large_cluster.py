@@ -178,7 +178,7 @@ def record(size: Size, model: int, *, instances: int | None = None) -> ModelReco
     count = size.instances if instances is None else instances
     version = VersionRecord(1).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
     version = version.serving(config(size, model), 1_000_000_000, _random_hex(f"{model}", 32))
-    version = version.with_instances(endpoint(size, model, at) for at in range(count))
+    version = replace(version, instances=tuple(endpoint(size, model, at) for at in range(count)))
     return ModelRecord(model_name(model), is_known=True).with_version(version)
 
 
@@ -200,4 +200,4 @@ def restarted(known: ModelRecord, instance: int) -> ModelRecord:
     incarnation = _random_hex(old.incarnation, 16)
     uds = f"\0manta/{incarnation}"
     endpoints[instance] = replace(old, incarnation=incarnation, uds=uds)
-    return known.with_version(version.with_instances(endpoints))
+    return known.with_version(replace(version, instances=tuple(endpoints)))

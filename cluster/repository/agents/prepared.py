@@ -108,13 +108,6 @@ class PreparedModels:
     ) -> PreparedFiles:
         """Run a model's agents, unless they have been for the same; `release` has to follow.
 
-        Args:
-            name: Model.
-            calls: Its agents.
-            directory: Its directory.
-            key: Digest of agents, files and config.
-            config_json: Gives its config.
-
         Raises:
             TritonError: An agent refuses, or fails.
         """

@@ -47,12 +47,6 @@ def make_tree(
 class AgentChain:
     """The agents of one load of a model, in the order of its config.
 
-    Args:
-        model_name: The model.
-        calls: Its agents with their parameters.
-        config_json: Its config.
-        find: Finds an agent by name.
-
     Raises:
         InvalidArgumentError: There is no such agent.
         InternalError: An agent cannot be made.

@@ -150,12 +150,7 @@ class _Bounds:
 
 
 class _SmallReads:
-    """A file for the tar module that refuses long headers, which that keeps in memory.
-
-    Args:
-        file: The tar without compression.
-        limit_bytes: What may be read of it.
-    """
+    """A file for the tar module that refuses long headers, which that keeps in memory."""
 
     def __init__(self, file: IO[bytes] | gzip.GzipFile, limit_bytes: int) -> None:
         self._file = file

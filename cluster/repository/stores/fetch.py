@@ -47,10 +47,6 @@ class FetchRequest:
 def fetch(request: FetchRequest, open_from: OpenSource = open_source) -> str:
     """Return the path of a file that was fetched.
 
-    Args:
-        request: Which.
-        open_from: Opens the model's location.
-
     Raises:
         TritonError: It cannot be fetched, or there is no room.
         FileChangedError: It is another file by now.

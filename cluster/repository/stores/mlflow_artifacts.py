@@ -46,11 +46,7 @@ class Artifacts(Protocol):
 
 
 class StoreArtifacts:
-    """Implements `Artifacts` over a store of Manta's.
-
-    Args:
-        store: The artifact's directory.
-    """
+    """Implements `Artifacts` over a store of Manta's."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -14,11 +14,7 @@ _PART_BYTES: Final = 8 << 20
 
 
 class StoreSource:
-    """Implements `FileSource` and `StreamingSource` of `deployments.model_files.contracts`.
-
-    Args:
-        store: The model's directory.
-    """
+    """Implements `FileSource` and `StreamingSource` of `deployments.model_files.contracts`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -79,7 +79,8 @@ def test_polls_are_a_tenth_early_at_most():
 
 
 def test_a_repository_is_reachable_until_a_listing_of_it_fails():
-    watch = RepositoryWatch(("s3://b", "/local"))
+    watch = RepositoryWatch()
+    watch.follow(("s3://b", "/local"))
     assert watch.reachable == {"s3://b": True, "/local": True}
     watch.saw(AWAY)
     assert watch.reachable == {"s3://b": False, "/local": True}
@@ -89,7 +90,8 @@ def test_a_repository_is_reachable_until_a_listing_of_it_fails():
 
 def test_only_what_goes_away_or_comes_back_is_a_change():
     changes: list[dict[str, bool]] = []
-    watch = RepositoryWatch(("s3://b",), lambda: changes.append(dict(watch.reachable)))
+    watch = RepositoryWatch(lambda: changes.append(dict(watch.reachable)))
+    watch.follow(("s3://b",))
     for scan in (HERE, AWAY, AWAY, HERE, HERE):
         watch.saw(scan)
     assert changes == [{"s3://b": False}, {"s3://b": True}]

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the index says of versions whose files are being downloaded."""
 
+from dataclasses import replace
+
 from cluster.models.downloads import Downloads
 from cluster.models.states import ModelRecord, VersionRecord, index_rows
 from deployments.contracts.routing_table import ModelReadyState
@@ -40,7 +42,7 @@ def test_of_several_nodes_the_slowest_counts() -> None:
 def test_what_instances_wait_for_is_said_too() -> None:
     downloads = Downloads()
     downloads.note("m", 1, "n1", 0, MIB)
-    waiting = LOADING.because("instance m/1#1@1 is waiting for room")
+    waiting = replace(LOADING, reason="instance m/1#1@1 is waiting for room")
     assert reason(downloads, waiting) == (
         "instance m/1#1@1 is waiting for room; downloading: 0 of 1 MiB"
     )

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -78,7 +79,7 @@ def test_an_illegal_event_leaves_the_record_as_it_was() -> None:
 
 def ready(version: int) -> VersionRecord:
     record = VersionRecord(version).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
-    return record.serving(ModelConfig("m"), 5, "d").with_instances([ENDPOINT])
+    return replace(record.serving(ModelConfig("m"), 5, "d"), instances=(ENDPOINT,))
 
 
 def test_routers_see_versions_in_ascending_order_with_their_endpoints() -> None:
@@ -94,7 +95,7 @@ def test_routers_are_told_of_a_version_that_has_lost_its_instances_until_it_is_b
     told = []
     record = VersionRecord(1).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
     for event in (LifecycleEvent.INSTANCES_LOST, LifecycleEvent.RECOVERED):
-        record = record.after(event).because("it died")
+        record = replace(record.after(event), reason="it died")
         (version,) = ModelRecord("m", {1: record}).routing_model().versions
         told.append(version.is_restarting)
     assert told == [True, False]

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 import ray
 
@@ -18,8 +18,6 @@ from cluster.controller.store import GcsStore, Store
 from cluster.instances.actor_host import ActorHost
 from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.live import (
-    LiveInstance,
-    LiveInstances,
     find_live_instances,
     kill_instances,
     retire_instances,
@@ -38,15 +36,12 @@ from cluster.instances.pool import InstancePool
 from cluster.instances.prefetch import prefetch_to_node, stop_prefetch, view_of_cache
 from cluster.instances.prestart import prestart_workers
 from cluster.instances.prober import Prober
-from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
 from cluster.placement.node_devices import NodeDevices
-from cluster.placement.node_requests import NodeRequest
 from cluster.placement.nodes import SharedLook, read_cluster, read_devices, read_draining
 from cluster.repository.agents.contracts import Action
 from cluster.threads import GCS, NODES
 from deployments.instance.progress import Progress
-from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.prefetch import CacheView, Prefetched
 
@@ -56,76 +51,6 @@ _log = logging.getLogger(__name__)
 _ASK_TIMEOUT_S: Final = 1.0
 # Ray kills a process that does not end by itself after 5 s.
 _KILL_TIMEOUT_S: Final = 7.0
-
-
-class AdoptingPool(VersionPool, Protocol):
-    """A pool that can take over instances of an earlier controller."""
-
-    def adopt(
-        self,
-        live: Iterable[LiveInstance],
-        missing: Iterable[InstanceSpec],
-        taken: Collection[int] = (),
-    ) -> None:
-        """Take over live instances, and start those that the pool lacks."""
-
-
-class Nodes(Protocol):
-    """The nodes of the cluster.
-
-    Attributes:
-        node_id: The controller's node.
-        own_node: Resource that the controller's node alone has.
-    """
-
-    node_id: str
-    own_node: str
-
-    async def read_cluster(self) -> ClusterResources:
-        """Return the nodes there are and what is free on each."""
-
-    async def read_draining(self) -> frozenset[str]:
-        """Return the ids of the nodes that drain."""
-
-    async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
-        """End what instances had started on nodes that have none; see `node_actors`."""
-
-    async def end_arbiters(self) -> None:
-        """End the rate limiters of all nodes."""
-
-    async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
-        """Have Ray's autoscaler hear of these requests and of no earlier ones."""
-
-    async def prestart(self, counts: Mapping[str, int], keep_s: int) -> Mapping[str, int]:
-        """Have idle workers started, by node, and return how many are; see `prestart_workers`."""
-
-
-class Actors(Protocol):
-    """The instances of the cluster.
-
-    Attributes:
-        placer: Their places.
-    """
-
-    placer: Placer
-
-    def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
-        """Return an empty pool that calls ``on_change`` after each change."""
-
-    async def find_live_instances(self) -> LiveInstances:
-        """Return the instances that are alive."""
-
-    async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
-        """Kill instances at once."""
-
-    async def retire_instances(self, instances: Iterable[LiveInstance], drain_s: float) -> None:
-        """Have instances finish their requests, for at most so long, and kill them."""
-
-    def suspect(self, incarnation: str) -> None:
-        """Ask an instance at once whether it gets on, and have it replaced if it does not."""
-
-    async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
-        """Return, by incarnation, what instances say that answer at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,39 +80,14 @@ class NodeFiles:
     end_node_files: Callable[[], Awaitable[None]] = GCS.wrapped(end_node_files)
 
 
-class Process(Protocol):
-    """The controller's process, and what outlives it."""
+class Nodes:
+    """The nodes of the cluster.
 
-    @property
-    def store(self) -> Store:
-        """Where durable state is kept."""
-
-    @property
-    def was_restarted(self) -> bool:
-        """Whether this process replaces one that died."""
-
-    def end_process(self) -> None:
-        """End the controller's process for good."""
-
-    def step_down(self) -> None:
-        """End this process at once: another controller, also of the same actor, has taken over."""
-
-    def restart_process(self) -> None:
-        """End this process at once, so that Ray starts the controller again."""
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerHost:
-    """The cluster, as the controller sees it."""
-
-    nodes: Nodes
-    actors: Actors
-    files: NodeFiles
-    process: Process
-
-
-class RayNodes:
-    """Implements `Nodes`."""
+    Attributes:
+        node_id: The controller's node.
+        own_node: Resource that the controller's node alone has.
+        ask_for_nodes: Has Ray's autoscaler hear of some requests and of no earlier ones.
+    """
 
     read_draining = staticmethod(read_draining)
     end_unused_actors = staticmethod(end_unused_actors)
@@ -202,19 +102,23 @@ class RayNodes:
         self.ask_for_nodes = GCS.wrapped(RequestedNodes().become)
 
     async def read_cluster(self) -> ClusterResources:
-        """See `Nodes`."""
+        """Return the nodes there are and what is free on each."""
         return await self.devices.look(await self.look())
 
 
-class RayActors:
-    """Implements `Actors`.
+class Actors:
+    """The instances of the cluster.
 
     Args:
         nodes: The nodes.
         heartbeat_timeout_s: For how long an instance may get nowhere; 0.0 for any time.
+
+    Attributes:
+        placer: Their places.
+        suspect: Asks one at once whether it gets on, and has it replaced if it does not.
     """
 
-    def __init__(self, nodes: RayNodes, heartbeat_timeout_s: float) -> None:
+    def __init__(self, nodes: Nodes, heartbeat_timeout_s: float) -> None:
         instances = self._instances = ActorHost(nodes.look)
         self.placer = Placer(nodes.look, DeviceLeases(nodes.read_cluster, nodes.devices))
         self._prober = Prober(heartbeat_timeout_s)
@@ -223,17 +127,21 @@ class RayActors:
         self.kill_instances = partial(kill_instances, instances)
         self.retire_instances = partial(retire_instances, instances)
 
-    def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
-        """See `Actors`."""
+    def make_pool(self, on_change: Callable[[], None]) -> InstancePool:
+        """Return an empty pool that calls ``on_change`` after each change."""
         return InstancePool(on_change, self._instances, self._prober, self.placer)
 
     async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
-        """See `Actors`."""
+        """Return, by incarnation, what instances say that answer at once."""
         return await self._prober.ask_all(incarnations, _ASK_TIMEOUT_S)
 
 
-class RayProcess:
-    """Implements `Process` inside the controller's actor."""
+class Process:
+    """The controller's process, and what outlives it.
+
+    Attributes:
+        store: Where durable state is kept.
+    """
 
     def __init__(self) -> None:
         self.store: Store = GcsStore()
@@ -241,14 +149,14 @@ class RayProcess:
 
     @property
     def was_restarted(self) -> bool:
-        """See `Process`."""
+        """Whether this process replaces one that died."""
         with warnings.catch_warnings():
             # Ray's own property still uses a call Ray has deprecated.
             warnings.simplefilter("ignore", DeprecationWarning)
             return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
     def end_process(self) -> None:
-        """See `Process`."""
+        """End the controller's process for good."""
         try:
             ray.kill(self._actor, no_restart=True)
         except Exception:
@@ -261,20 +169,30 @@ class RayProcess:
         last.start()
 
     def step_down(self) -> None:
-        """See `Process`."""
+        """End this process at once: another controller, also of the same actor, has taken over."""
         # Not through Ray: killing the actor would kill the successor.
         _log.error("another controller has taken over; this process ends")
         _exit()
 
     def restart_process(self) -> None:
-        """See `Process`."""
+        """End this process at once, so that Ray starts the controller again."""
         _exit()
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerHost:
+    """The cluster, as the controller sees it."""
+
+    nodes: Nodes
+    actors: Actors
+    files: NodeFiles
+    process: Process
 
 
 def ray_host(heartbeat_timeout_s: float) -> ControllerHost:
     """Return the Ray cluster that this process is in."""
-    nodes = RayNodes()
-    return ControllerHost(nodes, RayActors(nodes, heartbeat_timeout_s), NodeFiles(), RayProcess())
+    nodes = Nodes()
+    return ControllerHost(nodes, Actors(nodes, heartbeat_timeout_s), NodeFiles(), Process())
 
 
 def _exit() -> NoReturn:

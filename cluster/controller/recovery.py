@@ -21,7 +21,8 @@ from backends.config.autoscaling import is_autoscaled
 from cluster.controller.host import Actors
 from cluster.controller.repository_source import RepositorySource
 from cluster.instances.live import LiveInstance
-from cluster.models.contracts import MakePool, VersionPool
+from cluster.instances.pool import InstancePool
+from cluster.models.contracts import MakePool
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.placement.planner import ActorName
 from deployments.instance.spec import InstanceSpec
@@ -150,7 +151,7 @@ def _adopting(
     missing: Iterable[InstanceSpec],
     taken: frozenset[int],
 ) -> MakePool:
-    def make(on_change: Callable[[], None]) -> VersionPool:
+    def make(on_change: Callable[[], None]) -> InstancePool:
         pool = actors.make_pool(on_change)
         pool.adopt(members, missing, taken)
         return pool

@@ -2,18 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `ModelLifecycle` works with: candidates to load, pools, limits."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import key_of
+from cluster.instances.pool import InstancePool
 from cluster.models.override import NO_OVERRIDE, Override
-from cluster.placement.explanation import InstanceStatus
 from cluster.repository.agents.prepared import PreparedFiles
-from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
-from deployments.metrics.counters import Snapshot
 from deployments.model_files.contracts import ModelFiles
 
 
@@ -57,93 +55,14 @@ class Candidate:
         return (self.digests, self.config) == (other.digests, other.config)
 
 
-class VersionPool(Protocol):
-    """The instances of a model version; none of an ensemble.
-
-    `cluster.instances.pool.InstancePool` is one.
-    """
-
-    @property
-    def endpoints(self) -> tuple[InstanceEndpoint, ...]:
-        """Where the live instances listen that take requests."""
-
-    @property
-    def leaving(self) -> tuple[InstanceEndpoint, ...]:
-        """Where those listen that finish their last requests."""
-
-    @property
-    def past(self) -> Mapping[str, bytes]:
-        """By node: what instances that have left the pool had counted."""
-
-    @property
-    def is_live(self) -> bool:
-        """Whether an instance serves."""
-
-    @property
-    def reason(self) -> str:
-        """What instances that are not live wait for."""
-
-    @property
-    def load_duration_ns(self) -> int:
-        """Longest load among the live instances."""
-
-    @property
-    def places(self) -> tuple[InstanceStatus, ...]:
-        """All its instances, those that leave too."""
-
-    @property
-    def specs(self) -> tuple[InstanceSpec, ...]:
-        """What its instances were made from; those that rather stay come first."""
-
-    async def statistics(self) -> Mapping[str, Snapshot]:
-        """Return what each live instance has counted, by name; without those that do not say."""
-
-    @property
-    def next_index(self) -> int:
-        """Lowest index that no instance of the pool ever had."""
-
-    @property
-    def staged_config(self) -> ModelConfig | None:
-        """Config as the backend of the first live one of those that are staged completed it."""
-
-    def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
-        """Return the actor names of the live members on some nodes."""
-
-    async def stage(
-        self, specs: Iterable[InstanceSpec], least: int, on_blocked: Callable[[], None]
-    ) -> None:
-        """Start instances that take no requests yet, until so many are ready of what is staged."""
-
-    def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
-        """Make members of those that are ready, let as many go; return who has no successor."""
-
-    def count_anew(self) -> None:
-        """Forget what instances before those that are staged have counted, or count yet."""
-
-    async def wait_changed(self) -> None:
-        """Wait until anything has changed of any instance."""
-
-    def displace(self, names: Collection[str]) -> Mapping[str, str]:
-        """Let members go, each followed by one that waits for room; return who follows whom."""
-
-    async def unstage(self) -> None:
-        """End what is staged."""
-
-    async def let_go(self, drain_s: float, *, hurries: bool = False) -> None:
-        """Drain and end the members that a commit let go; those before may have no more time."""
-
-    async def close(self, drain_s: float) -> None:
-        """Drain and end all instances, for good."""
-
-
 # Called by an operation that waits for room.
 OnBlocked = Callable[[], None]
 
 # Makes an empty pool that calls its argument after each change.
-MakePool = Callable[[Callable[[], None]], VersionPool]
+MakePool = Callable[[Callable[[], None]], InstancePool]
 
 # Names some instances of a pool.
-Choose = Callable[[VersionPool], tuple[str, ...]]
+Choose = Callable[[InstancePool], tuple[str, ...]]
 
 
 class ModelSource(Protocol):

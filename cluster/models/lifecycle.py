@@ -43,12 +43,12 @@ from typing import Any, Final
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import shown
+from cluster.instances.pool import InstancePool
 from cluster.models.contracts import (
     Candidate,
     LifecycleSettings,
     MakePool,
     ModelSource,
-    VersionPool,
 )
 from cluster.models.dependencies import affected_by, dependents_of
 from cluster.models.dormancy import Dormancy
@@ -309,12 +309,12 @@ class ModelLifecycle:
         model = self._models.get(name)
         return model is not None and await model.resize(version, count)
 
-    def pool_of(self, name: str, version: int) -> VersionPool | None:
+    def pool_of(self, name: str, version: int) -> InstancePool | None:
         """Return the instances of a version; None while it is not in service."""
         model = self._models.get(name)
         return None if model is None else model.versions.pools.get(version)
 
-    def pools(self) -> Iterator[tuple[str, int, VersionPool]]:
+    def pools(self) -> Iterator[tuple[str, int, InstancePool]]:
         """Return model key, version and instances of all versions in service, in this order."""
         for key, model in sorted(self._models.items()):
             for version, pool in sorted(model.versions.pools.items()):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from backends.api.model_identifier import name_of
-from cluster.models.contracts import VersionPool
+from cluster.instances.pool import InstancePool
 from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
 from deployments.contracts.routing_table import (
     UNLOADED_REASON,
@@ -97,13 +97,13 @@ class Records:
         return "; ".join(record.reason for record in versions if record.reason)
 
 
-def serves(record: VersionRecord, pool: VersionPool) -> bool:
+def serves(record: VersionRecord, pool: InstancePool) -> bool:
     """Whether a version can serve; an ensemble does without instances, in its caller."""
     config = record.config
     return pool.is_live or (config is not None and config.has_ensemble_scheduling)
 
 
-def seen(record: VersionRecord, pool: VersionPool) -> VersionRecord:
+def seen(record: VersionRecord, pool: InstancePool) -> VersionRecord:
     """Return the record with what a pool says of its instances."""
     is_serving = serves(record, pool)
     is_dormant = record.is_dormant and not is_serving

@@ -18,7 +18,7 @@ from typing import Final
 
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_identifier import shown
-from cluster.models.contracts import VersionPool
+from cluster.instances.pool import InstancePool
 from cluster.models.in_service import move
 from cluster.models.operated_model import OperatedModel
 from cluster.models.operation import Kind
@@ -64,7 +64,7 @@ class Renewal:
         current: The instance that is being replaced; empty for none.
     """
 
-    pools: Callable[[], Iterator[tuple[str, int, VersionPool]]]
+    pools: Callable[[], Iterator[tuple[str, int, InstancePool]]]
     model_of: Callable[[str], OperatedModel]
     drain_s: float
     phase: RenewalPhase = RenewalPhase.CURRENT
@@ -153,7 +153,7 @@ class Renewal:
         _log.info("'%s': %s is replaced", shown(stale.key), stale.name)
         return True
 
-    async def _wait_there(self, pool: VersionPool, before: set[str]) -> None:
+    async def _wait_there(self, pool: InstancePool, before: set[str]) -> None:
         """Wait until what was started takes requests; it may have had to wait for room."""
         while True:
             new = [each for each in pool.places if each.spec.name not in before]
@@ -164,7 +164,7 @@ class Renewal:
                 return
             await asyncio.sleep(_LOOK_S)
 
-    async def _wait_gone(self, pool: VersionPool, name: str) -> None:
+    async def _wait_gone(self, pool: InstancePool, name: str) -> None:
         """Wait until an instance has ended, or for as long as the next one waits for it."""
         deadline_s = asyncio.get_running_loop().time() + self.drain_s
         while any(each.spec.name == name for each in pool.places):

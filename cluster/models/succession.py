@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from cluster.models.contracts import Candidate, ModelSource, OnBlocked, VersionPool
+from cluster.instances.pool import InstancePool
+from cluster.models.contracts import Candidate, ModelSource, OnBlocked
 from cluster.models.operation import finished
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -47,15 +48,15 @@ class Succession:
         self.candidate = candidate
         self.spawn(f"notice of '{self.name}'", self.source.loaded(candidate))
 
-    def shrink(self, pool: VersionPool, drain_s: float | None = None) -> None:
+    def shrink(self, pool: InstancePool, drain_s: float | None = None) -> None:
         """Begin to drain and end the instances that a commit let go."""
         self.spawn(f"drain of '{self.name}'", self._shrink(pool, drain_s))
 
-    async def _shrink(self, pool: VersionPool, drain_s: float | None) -> None:
+    async def _shrink(self, pool: InstancePool, drain_s: float | None) -> None:
         await self.routers_know()
         await pool.let_go(self.drain_s if drain_s is None else drain_s)
 
-    def leave(self, pools: Iterable[VersionPool], *, is_last: bool) -> None:
+    def leave(self, pools: Iterable[InstancePool], *, is_last: bool) -> None:
         """Drain and end the instances that a commit let go, with those that drain already.
 
         Args:
@@ -66,13 +67,13 @@ class Succession:
         unused = self._take_former() if is_last else []
         self.spawn(f"drain of '{self.name}'", self._end(ends, unused))
 
-    def end(self, pools: Iterable[VersionPool], *, is_all: bool = False) -> asyncio.Task[None]:
+    def end(self, pools: Iterable[InstancePool], *, is_all: bool = False) -> asyncio.Task[None]:
         """Drain and end all instances of some versions, or of all that there are."""
         ends = [partial(pool.close, self.drain_s) for pool in pools]
         unused = self._take_all() if is_all else []
         return self.spawn(f"drain of '{self.name}'", self._end(ends, unused))
 
-    async def close(self, pools: Iterable[VersionPool], drain_s: float) -> None:
+    async def close(self, pools: Iterable[InstancePool], drain_s: float) -> None:
         """Drain and end every instance, whatever routers know."""
         ends = [partial(pool.close, drain_s) for pool in pools]
         await self._end(ends, self._take_all(), waits=False)
@@ -102,7 +103,7 @@ class Succession:
 
     async def replace(
         self,
-        staying: Mapping[VersionPool, tuple[str, ...]],
+        staying: Mapping[InstancePool, tuple[str, ...]],
         drain_s: float | None,
         on_blocked: OnBlocked,
     ) -> None:
@@ -128,7 +129,7 @@ class Succession:
             raise
 
     async def _replace(
-        self, pool: VersionPool, names: tuple[str, ...], drain_s: float | None
+        self, pool: InstancePool, names: tuple[str, ...], drain_s: float | None
     ) -> None:
         while names:
             await pool.wait_changed()
@@ -136,7 +137,7 @@ class Succession:
             if names != before:
                 self.shrink(pool, drain_s)
 
-    async def unstage(self, pools: Iterable[VersionPool]) -> None:
+    async def unstage(self, pools: Iterable[InstancePool]) -> None:
         """End what is staged; wait for it, since the next operation stages in the same pools."""
 
         async def undo() -> None:

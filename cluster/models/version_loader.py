@@ -17,12 +17,12 @@ from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
 from backends.config.normalisation import change_requires_reload, with_groups_of
+from cluster.instances.pool import InstancePool
 from cluster.models.contracts import (
     Candidate,
     LifecycleSettings,
     ModelSource,
     OnBlocked,
-    VersionPool,
 )
 from cluster.models.operation import finished
 from cluster.placement.planner import regroup
@@ -43,7 +43,7 @@ class Loaded:
         leaving: The instances that shall leave the pool.
     """
 
-    pool: VersionPool
+    pool: InstancePool
     config: ModelConfig
     leaving: tuple[str, ...] = ()
 
@@ -199,7 +199,7 @@ class VersionLoader:
         return await self._try_often(candidate.key, version, pool, work, on_blocked)
 
     async def _try_often(
-        self, key: str, version: int, pool: VersionPool, work: _Work, on_blocked: OnBlocked
+        self, key: str, version: int, pool: InstancePool, work: _Work, on_blocked: OnBlocked
     ) -> Loaded:
         name = shown(key)
         for attempts_left in range(self._retry_count, -1, -1):
@@ -220,7 +220,7 @@ class VersionLoader:
         raise AssertionError("a load has at least one attempt")
 
     async def _try(
-        self, name: str, version: int, pool: VersionPool, work: _Work, on_blocked: OnBlocked
+        self, name: str, version: int, pool: InstancePool, work: _Work, on_blocked: OnBlocked
     ) -> Loaded:
         await self._slots.acquire()
         with ExitStack() as slot:

@@ -25,11 +25,11 @@ from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
 from backends.config.autoscaling import is_autoscaled
 from backends.config.normalisation import with_groups_of
+from cluster.instances.pool import InstancePool
 from cluster.models.contracts import (
     Candidate,
     MakePool,
     OnBlocked,
-    VersionPool,
 )
 from cluster.models.dependencies import differ
 from cluster.models.records import Records, seen, serves
@@ -75,7 +75,7 @@ class ModelVersions:
     succession: Succession
     failed: Candidate | None = None
     is_outdated: bool = False
-    pools: dict[int, VersionPool] = field(default_factory=dict)
+    pools: dict[int, InstancePool] = field(default_factory=dict)
     # What all instances are made of; nothing while some are being replaced.
     _digests: dict[int, str] = field(default_factory=dict)
     _composing: Mapping[str, ModelConfig] = field(default_factory=dict)
@@ -244,8 +244,8 @@ class ModelVersions:
         pool = self.pools.get(version) or self._made(version, self.make_pool)
         return Loaded(pool, self.record.versions[version].config or candidate.config)
 
-    def _made(self, version: int, make: MakePool) -> VersionPool:
-        pool: VersionPool = make(lambda: self._pool_changed(version, pool))
+    def _made(self, version: int, make: MakePool) -> InstancePool:
+        pool: InstancePool = make(lambda: self._pool_changed(version, pool))
         return pool
 
     async def _undo(
@@ -276,7 +276,7 @@ class ModelVersions:
     ) -> Mapping[int, tuple[str, ...]]:
         """Put what was prepared in service; return which instances stay, for want of successors."""
         record = _described(self.record, candidate, composing)
-        changed: list[VersionPool] = []
+        changed: list[InstancePool] = []
         staying = {}
         self.succession.begin(candidate)
         self.failed = None
@@ -318,7 +318,7 @@ class ModelVersions:
         self.records.put(record)
         self.succession.leave([self.pools[version] for version in staying], is_last=True)
 
-    def _pool_changed(self, version: int, pool: VersionPool) -> None:
+    def _pool_changed(self, version: int, pool: InstancePool) -> None:
         """Carry over to the record what a pool says of its instances."""
         record = self.record.versions[version]
         if self.pools.get(version) is pool:

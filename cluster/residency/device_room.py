@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cluster.instances.placer import Placer, Waiting
-from cluster.models.contracts import VersionPool
+from cluster.instances.pool import InstancePool
 from cluster.placement.demand import ClusterResources
 from cluster.placement.preemption import Devices, Occupant, to_leave
 from cluster.residency.policy import Key, Resident
@@ -76,7 +76,7 @@ class DeviceRoom:
 
     placer: Placer
     read_cluster: Callable[[], Awaitable[ClusterResources]]
-    pool_of: Callable[[str, int], VersionPool | None]
+    pool_of: Callable[[str, int], InstancePool | None]
     _room: RoomMade = field(default_factory=lambda: RoomMade(SETTLE_S))
 
     async def to_rest(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from backends.api.custom_metrics import MetricKind as Kind
-from cluster.models.contracts import VersionPool
+from cluster.instances.pool import InstancePool
 from cluster.rollout.state import State
 from deployments.rollouts.spec import MetricKind
 
@@ -26,7 +26,7 @@ class CustomCounters:
         pool_of: Returns the instances of a version; None while it is not in service.
     """
 
-    pool_of: Callable[[str, int], VersionPool | None]
+    pool_of: Callable[[str, int], InstancePool | None]
     # By model key and version: by instance: by family.
     _counts: dict[tuple[str, int], dict[str, dict[str, float]]] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +19,8 @@ from backends.api.errors import (
 from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
 from backends.api.model_identifier import name_of, namespace_of
 from cluster.autoscaling.counts import InstanceCounts
-from cluster.models.contracts import Candidate, LifecycleSettings, VersionPool
+from cluster.instances.pool import InstancePool
+from cluster.models.contracts import Candidate, LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import Override, choose_override
 from cluster.models.states import ModelRecord
@@ -127,10 +128,10 @@ class World:
             self._routers_know,
         )
 
-    def _make_pool(self, on_change: Callable[[], None]) -> VersionPool:
+    def _make_pool(self, on_change: Callable[[], None]) -> InstancePool:
         pool = FakePool(self, on_change)
         self.pools.append(pool)
-        return pool
+        return cast("InstancePool", pool)
 
     def _changed(self, _: str) -> None:
         seen = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cluster.controller.controller import ModelController
 from cluster.controller.host import ControllerHost, NodeFiles
@@ -17,6 +17,7 @@ from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.live import LiveInstance, LiveInstances
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.instances.placer import Placer
+from cluster.instances.pool import InstancePool
 from cluster.options.parsing import from_mapping
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.node_devices import NodeDevices
@@ -204,10 +205,10 @@ class FakeHost:
         self.prestarted.append(counts)
         return counts
 
-    def make_pool(self, on_change: Callable[[], None]) -> "AdoptablePool":
+    def make_pool(self, on_change: Callable[[], None]) -> InstancePool:
         pool = AdoptablePool(self.world, on_change)
         self.world.pools.append(pool)
-        return pool
+        return cast("InstancePool", pool)
 
     async def find_live_instances(self) -> LiveInstances:
         self._maybe_fail("find_live_instances")
@@ -316,10 +317,11 @@ async def controller_of(
         **options,
     }
     actor = ModelController.__new__(ModelController)
+    parts: Any = host
     await actor.__init__(  # type: ignore[misc]
         from_mapping(given),
         owner,
-        lambda _: ControllerHost(host, host, host.files, host),
+        lambda _: ControllerHost(parts, parts, host.files, parts),
         resumes=resumes,
         has_secrets=has_secrets,
     )

@@ -5,11 +5,14 @@
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 from backends.api.errors import TritonError
 from cluster.controller.durable_state import DurableState
+from cluster.controller.host import Nodes
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.shared_files import SharedFiles
+from cluster.instances.pool import InstancePool
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.parsing import from_mapping
@@ -39,7 +42,7 @@ class PoolHere(FakePool):
 async def load_each(root: Path, names: Iterable[str]) -> dict[str, str]:
     """Load models one after the other; return why each failed, empty for those that loaded."""
     host = FakeHost()
-    files = SharedFiles(host, host.files, NODE_FILES)
+    files = SharedFiles(cast("Nodes", host), host.files, NODE_FILES)
     state = await DurableState.create(host.store)
     options = from_mapping({"model_repository": str(root)})
     source = RepositorySource(options, state, host.read_cluster, files)
@@ -49,7 +52,7 @@ async def load_each(root: Path, names: Iterable[str]) -> dict[str, str]:
 
     lifecycle = ModelLifecycle(
         source,
-        lambda changed: PoolHere(host.world, changed),
+        lambda changed: cast("InstancePool", PoolHere(host.world, changed)),
         lambda _: None,
         LifecycleSettings(),
         know,

@@ -10,7 +10,7 @@ from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
-from cluster.models.contracts import Candidate, VersionPool
+from cluster.models.contracts import Candidate
 from cluster.placement.demand import ClusterResources
 from cluster.placement.node_devices import NodeDevices
 from tests.support.control_plane_fakes import World
@@ -48,7 +48,7 @@ class PooledWorld(World):
         self.leases = DeviceLeases(self._look, NodeDevices(self._inventory))
         self.placer = Placer(self._look, self.leases)
 
-    def _make_pool(self, on_change: Callable[[], None]) -> VersionPool:
+    def _make_pool(self, on_change: Callable[[], None]) -> InstancePool:
         pool = InstancePool(on_change, self.host, self.prober, self.placer)
         self.made.append(pool)
         return pool

@@ -27,9 +27,7 @@ class Consolidation:
     """Looks at the nodes of one cluster again and again.
 
     Attributes:
-        nodes: The nodes.
         placer: Starts nothing on those that are emptied.
-        lifecycle: The models.
         ingress_labels: What the labels of nodes with an ingress meet; such nodes are not emptied.
         after_s: For how long a node must be under-used.
     """

@@ -65,7 +65,6 @@ class ModelController:
     """The actor; created by `cluster.server.start_controller`.
 
     Args:
-        options: The server's options.
         owner: Whom the server belongs to.
         make_host: Connects the actor to its cluster; takes for how many seconds an instance may
             get nowhere before it is replaced.

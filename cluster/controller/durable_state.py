@@ -130,12 +130,7 @@ class DurableState:
     async def restore(
         cls, store: Store, on_superseded: Callable[[], None] = lambda: None
     ) -> "DurableState":
-        """Take over from the previous incarnation of the controller, and read what it left.
-
-        Args:
-            store: The cluster's store.
-            on_superseded: Called when a later controller has taken over from this one.
-        """
+        """Take over from the previous incarnation of the controller, and read what it left."""
         fenced = await FencedStore.claim(store, on_superseded)
         return await cls._restored(fenced, await _latest(fenced))
 

@@ -21,7 +21,6 @@ class Handover:
 
     Attributes:
         release: The release that leaves it.
-        options: The server's options.
         owner: Whom the server belongs to.
         protocols: The contracts that the release speaks.
     """

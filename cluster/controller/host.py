@@ -55,17 +55,7 @@ _KILL_TIMEOUT_S: Final = 7.0
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """What fetches files of models, on all nodes; see the functions of the same names.
-
-    Attributes:
-        offer_files: Has a node give files of a load to others.
-        withdraw_files: Has all nodes let go of files of loads but those of some locations.
-        tell_agents: Tells the agents that ran over files of a store what came of a load; blocks.
-        prefetch: Has a node fetch files that nobody needs yet.
-        view_of_cache: Returns what a node's cache has, if any process there can tell.
-        stop_prefetch: Has nodes stop what they prefetch.
-        end_node_files: Ends all of this.
-    """
+    """What fetches files of models, on all nodes; see the functions of the same names."""
 
     offer_files: Callable[[NodeFilesSettings, str], Awaitable[object]] = NODES.wrapped(offer_files)
     withdraw_files: Callable[[Collection[str]], Awaitable[None]] = NODES.wrapped(withdraw_files)
@@ -110,7 +100,6 @@ class Actors:
     """The instances of the cluster.
 
     Args:
-        nodes: The nodes.
         heartbeat_timeout_s: For how long an instance may get nowhere; 0.0 for any time.
 
     Attributes:

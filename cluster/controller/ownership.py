@@ -48,12 +48,7 @@ evolves(Owner)
 
 
 class Lifeline:
-    """What connects a server to its owner. Times are seconds of one monotonic clock.
-
-    Args:
-        owner: The owner.
-        now_s: The time.
-    """
+    """What connects a server to its owner. Times are seconds of one monotonic clock."""
 
     def __init__(self, owner: Owner, now_s: float) -> None:
         self.owner = owner

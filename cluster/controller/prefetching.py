@@ -43,10 +43,8 @@ class Prefetching:
     """What the controller does about it.
 
     Attributes:
-        nodes: The nodes.
         fetching: What fetches files there.
         placer: Starts nothing on nodes that are emptied, which fetch nothing either.
-        lifecycle: The models.
         source: Reads those that were never loaded.
         settings: Of the nodes' caches.
         fraction: Part of a cache up to which files are fetched.

@@ -25,9 +25,7 @@ class Prestarting:
     """What the controller does about it.
 
     Attributes:
-        nodes: The nodes.
         placer: Tells of instances that have taken a worker.
-        lifecycle: The models.
         count: How many workers each node shall have; 0 for none.
     """
 

@@ -54,15 +54,7 @@ class Policy:
 
 @dataclass(slots=True, eq=False)
 class _Turn:
-    """When a policy is due, and how it got on.
-
-    Attributes:
-        due_s: When it looks next.
-        ended_s: When its last look ended.
-        failures: Errors in a row.
-        logged: The last of them.
-        work: Its last look.
-    """
+    """When a policy is due, and how it got on."""
 
     policy: Policy
     look: Look

@@ -56,7 +56,6 @@ class RepositorySource:
     """Implements `cluster.models.contracts.ModelSource`.
 
     Args:
-        options: The server's options.
         state: Gives generation numbers and the lanes' key.
         read_cluster: Tells what nodes there are.
         files: Has files that came with a load reach the instances.

@@ -97,11 +97,6 @@ class RoutingPublisher:
         self._reports: dict[str, bytes] = {}
 
     @property
-    def is_initialised(self) -> bool:
-        """Whether start-up loading is done."""
-        return self._initialised
-
-    @property
     def router_ids(self) -> list[str]:
         """Routers that have asked for a table and are not taken for gone."""
         return list(self._known)

@@ -43,7 +43,6 @@ class SharedFiles:
     """The files of loads.
 
     Attributes:
-        nodes: The nodes.
         offering: What gives files from one to others.
         settings: Of their caches.
     """

@@ -60,9 +60,7 @@ class Dormancy:
     """Puts versions to rest and wakes them.
 
     Attributes:
-        records: The records of all models.
         room: How many wakes may begin.
-        model_of: Returns what is kept of a model.
         load: Loads a model that was never loaded.
     """
 

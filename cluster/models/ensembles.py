@@ -27,7 +27,6 @@ class Ensembles:
     """The ensembles there are.
 
     Attributes:
-        source: Reads and plans models.
         records: Of all models.
         load_part: Has a model serve that an ensemble, the second, is made of; returns why it does
             not.

@@ -36,8 +36,6 @@ class Evacuation:
     """Empties nodes.
 
     Attributes:
-        records: The records of all models.
-        model_of: Returns what is kept of a model.
         followed: Has the end of the lifecycle wait for a task.
     """
 

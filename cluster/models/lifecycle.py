@@ -79,10 +79,8 @@ class ModelLifecycle:
     """All models of the server.
 
     Args:
-        source: Reads and plans models.
         make_pool: Makes an empty pool that calls its argument after each change.
         on_change: Called on the loop with a model's key after each change of its record.
-        settings: Limits.
         routers_know: Returns when routers have heard of the records as they are; bounded in time.
 
     Attributes:
@@ -131,11 +129,6 @@ class ModelLifecycle:
         """Load models in parallel; failures are left in the records.
 
         What an earlier call still loads is left to it.
-
-        Args:
-            names: Models.
-            overrides: By model: what to load it with.
-            is_poll: As for `load`.
         """
         given = overrides or {}
         loads = []

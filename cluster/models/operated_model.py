@@ -103,13 +103,8 @@ class OperatedModel:
     ) -> Operation | None:
         """Do something when its turn comes; return when it has ended or waits for room.
 
-        Who waits here may be cancelled: what has begun goes on.
-
-        Args:
-            kind: What it is.
-            version: Its version; None for all.
-            name: What it does, for the log.
-            work: Does it.
+        It is done to one version; to all, for None. Who waits here may be cancelled: what has begun
+        goes on.
 
         Returns:
             The operation, perhaps one that was joined; None where it was refused.

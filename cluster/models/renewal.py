@@ -56,7 +56,6 @@ class Renewal:
 
     Attributes:
         pools: Returns the instances of all versions.
-        model_of: Returns what is kept of a model.
         drain_s: How long the next instance waits for the end of the one before.
         phase: Where it is.
         reason: Why it has failed.
@@ -73,11 +72,7 @@ class Renewal:
     current: str = ""
 
     async def run(self, release: str) -> None:
-        """Renew all instances that are of another release; how it went is in the attributes.
-
-        Args:
-            release: This release, as instances carry it.
-        """
+        """Renew all instances that are of another release; how it went is in the attributes."""
         self.phase, self.reason, self.done_count = RenewalPhase.RENEWING, "", 0
         blocked: set[str] = set()
         try:

@@ -60,8 +60,6 @@ class VersionLoader:
     raises, as a `TritonError`, nothing is staged.
 
     Args:
-        source: Reads and plans models.
-        settings: Limits.
         spawn: Runs under a name what goes on whatever becomes of who waits for it.
     """
 

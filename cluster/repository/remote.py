@@ -29,7 +29,6 @@ class RemoteFileSystem:
     """The file system of a repository in a store.
 
     Args:
-        store: The repository.
         skeletons: Where local stand-ins of its models are made.
 
     Attributes:

@@ -49,10 +49,8 @@ class ResidencyKeeper:
     """Puts versions to rest that are too many.
 
     Attributes:
-        records: The records of all models.
         dormancy: Puts them to rest.
         ask: Asks instances.
-        limits: What may stay.
         devices: Finds who rests so that what is being woken finds a place; None where nobody does.
     """
 

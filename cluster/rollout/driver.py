@@ -49,7 +49,6 @@ class Rollouts:
     """The rollouts of the server.
 
     Attributes:
-        records: The records of all models.
         direct: Notes in one of them which version answers requests that name none.
         saved: By key: the rollouts, encoded; kept up to date here.
         changed: Called once ``saved`` is to be written.

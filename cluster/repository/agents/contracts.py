@@ -33,7 +33,6 @@ class AgentModel:
     """The model an agent is called for.
 
     Attributes:
-        name: The model.
         directory: With LOAD: the model's directory on this node, the agent's own copy where
             `RepositoryAgent.changes_files`; else the directory it was loaded from.
         parameters: Of this agent, from the model's config.

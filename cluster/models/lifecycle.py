@@ -332,7 +332,7 @@ class ModelLifecycle:
             for delay_s in (*_RELIST_DELAYS_S, None):
                 failed = model.versions.failed
                 try:
-                    await self._take(name, model, operation, candidate)
+                    await self._take(name, model, operation, candidate, is_poll)
                     break
                 except TritonError as error:
                     if delay_s is None or not model.versions.is_outdated:
@@ -370,15 +370,21 @@ class ModelLifecycle:
         return not all(self._records.of(part).ready_versions for part in parts)
 
     async def _take(
-        self, name: str, model: OperatedModel, operation: Operation, candidate: Candidate
+        self,
+        name: str,
+        model: OperatedModel,
+        operation: Operation,
+        candidate: Candidate,
+        is_poll: bool,
     ) -> None:
         """Load what was read; nothing is left of it unless it serves."""
         operation.candidate = candidate
         try:
             model.override = candidate.override
             candidate, composing = await self._ensembles.compose(name, candidate)
-            has_changed = await model.versions.load(candidate, composing, operation.block)
-            operation.has_changed = has_changed
+            operation.has_changed = await model.versions.load(
+                candidate, composing, operation.block, is_poll=is_poll
+            )
         finally:
             operation.candidate = None
             if model.versions.candidate is not candidate:

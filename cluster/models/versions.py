@@ -97,6 +97,8 @@ class ModelVersions:
         candidate: Candidate,
         composing: Mapping[str, ModelConfig],
         on_blocked: OnBlocked,
+        *,
+        is_poll: bool,
     ) -> bool:
         """Make what serves what the candidate says; all or nothing.
 
@@ -104,6 +106,7 @@ class ModelVersions:
             candidate: The model as just read.
             composing: Configs of the models an ensemble is made of.
             on_blocked: Called when it waits for room.
+            is_poll: Whether nobody has asked: what has lost its instances comes back by itself.
 
         Returns:
             Whether ensembles made of this model have to be looked at.
@@ -118,7 +121,8 @@ class ModelVersions:
             raise no_version(name)
         is_composed_anew = differ(self._composing, composing)
         wanted = sorted(candidate.digests)
-        new = [v for v in wanted if is_composed_anew or self._needs_reload(candidate, v)]
+        changed = [v for v in wanted if is_composed_anew or self._has_changed(candidate, v)]
+        new = [v for v in wanted if v in changed or (not is_poll and self._has_lost(v))]
         regrouped = [v for v in wanted if v not in new and self._needs_regrouping(candidate, v)]
         staying: Mapping[int, tuple[str, ...]] = {}
         if new or regrouped:
@@ -191,13 +195,13 @@ class ModelVersions:
         """Drain and end every instance; the records stay as they are."""
         await self.succession.close(self.pools.values(), drain_s)
 
-    def _needs_reload(self, candidate: Candidate, version: int) -> bool:
-        pool = self.pools.get(version)
-        if pool is None or self._digests[version] != candidate.digests[version]:
-            return True
-        # Asked to load what has lost its instances, do not wait for them to come back.
+    def _has_changed(self, candidate: Candidate, version: int) -> bool:
+        return version not in self.pools or self._digests[version] != candidate.digests[version]
+
+    def _has_lost(self, version: int) -> bool:
+        """Whether a version has lost its instances: who asks for a load does not wait for them."""
         record = self.record.versions[version]
-        return not (serves(record, pool) or record.is_dormant)
+        return not (serves(record, self.pools[version]) or record.is_dormant)
 
     def _needs_regrouping(self, candidate: Candidate, version: int) -> bool:
         config = self.record.versions[version].config

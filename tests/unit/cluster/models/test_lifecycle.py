@@ -283,6 +283,19 @@ async def test_loading_a_version_without_instances_starts_new_ones() -> None:
 
 
 @in_virtual_time
+async def test_a_poll_leaves_instances_that_are_lost_to_come_back_by_themselves() -> None:
+    """Else the pauses of an instance that keeps crashing would be as short as the poll's."""
+    world = World(model("m"))
+    await world.lifecycle.load("m")
+    world.pools[0].lose()
+    await world.lifecycle.load_all(["m"], is_poll=True)
+    assert world.endpoints("m") == []
+    world.candidates["m"] = model("m", stamp="changed")
+    await world.lifecycle.load_all(["m"], is_poll=True)
+    assert (world.state("m"), world.endpoints("m")) == (READY, ["m/1#0@2"])
+
+
+@in_virtual_time
 async def test_a_failed_model_is_left_alone_by_polls_until_it_changes() -> None:
     world = World(model("m"))
     world.fail["m/1#0"] = [InternalError("broken")]

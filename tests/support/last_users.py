@@ -23,6 +23,7 @@ _FIRST_HALF = frozenset({"surface", "guarded"})
 _SEVERAL_NODES = frozenset(
     {
         "test_cluster",
+        "test_examples",
         "test_head_faults",
         "test_joined_fork_server",
         "test_lanes_between_nodes",

@@ -81,6 +81,7 @@ _OF_INTEGRATION = {
     "test_transcripts.py::test_a_start_a_request": (
         "two servers; the unit tests of each text, and starts that are refused, stay"
     ),
+    "test_examples.py::test_both_nodes_answer": "two nodes; the examples on one node stay",
 }
 LONG_TESTS = {f"tests/integration/{test}": why for test, why in _OF_INTEGRATION.items()}
 

@@ -14,8 +14,9 @@ _NO_PROSE: Final = re.compile(
 
 
 def pages() -> list[Path]:
-    """Return README.md and all pages of the site, decisions too."""
-    return [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    """Return README.md, all pages of the site, decisions too, and the README of each example."""
+    examples = sorted((ROOT / "examples").glob("*/README.md"))
+    return [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *examples]
 
 
 def prose(text: str) -> str:

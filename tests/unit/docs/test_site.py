@@ -12,6 +12,8 @@ from scripts import make_llms, make_session
 from scripts.docs_hooks import LINK, REPOSITORY, relinked
 from tests.unit.docs.pages import DOCS, ROOT, anchors, pages, prose_with_links
 
+EXAMPLES = sorted((ROOT / "examples").iterdir())
+
 
 def in_nav() -> list[str]:
     return [path for _, _, path in make_llms.pages(make_llms.site()["nav"])]
@@ -20,6 +22,19 @@ def in_nav() -> list[str]:
 def test_the_nav_has_every_page_once() -> None:
     there = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     assert sorted(in_nav()) == sorted({"index.md", *there})
+
+
+def test_the_page_of_examples_has_a_row_for_each() -> None:
+    page = (DOCS / "examples.md").read_text()
+    rows = re.findall(r"^\| \[[^|]*\]\(\.\./examples/([^)]*)\) \|", page, re.MULTILINE)
+    assert sorted(rows) == [each.name for each in EXAMPLES]
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda each: each.name)
+def test_an_example_is_read_in_minutes(folder: Path) -> None:
+    files = [each for each in folder.rglob("*") if each.suffix in {".md", ".pbtxt", ".py", ".yaml"}]
+    assert folder / "README.md" in files
+    assert sum(len(each.read_text().splitlines()) for each in files) <= 160
 
 
 def test_llms_txt_is_what_the_script_makes() -> None:

@@ -7,7 +7,7 @@ output outside of a read, and takes it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from deployments.grpc.rpc.call import GrpcCall
 from deployments.grpc.rpc.compressing_call import CompressingCall
@@ -97,6 +97,8 @@ class GrpcConnection:
         try:
             events = self.h2.receive(data, now_ns)
             if self.h2.lifecycle.terminated is not None:
+                # A stream that was reset in this very read is among the open ones no more.
+                self._cancel(event.stream for event in events)
                 self.lost()
                 return
             for event in events:
@@ -123,10 +125,13 @@ class GrpcConnection:
 
     def lost(self) -> None:
         """Cancel all calls: the connection is gone."""
-        for stream in list(self.h2.streams.values()):
+        self._cancel(list(self.h2.streams.values()))
+        self.h2.abandon()
+
+    def _cancel(self, streams: Iterable[Stream]) -> None:
+        for stream in streams:
             if isinstance(stream.owner, GrpcCall):
                 stream.owner.cancel()
-        self.h2.abandon()
 
     def wake(self) -> None:
         """Tell the owner of the socket that there is output."""

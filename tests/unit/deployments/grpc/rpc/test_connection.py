@@ -259,6 +259,17 @@ def test_a_lost_connection_cancels_all_calls() -> None:
     assert client.grpc.inflight_count == 0
 
 
+def test_a_call_that_is_reset_in_the_read_that_ends_the_connection_is_cancelled() -> None:
+    client = Client()
+    client.send(call(1, b"x", _path("Wait")))
+    # RST_STREAM, and then a HEADERS frame without a stream, which ends the connection.
+    wrong = frames.frame(frames.HEADERS, 0, 0)
+    client.send(frames.rst_stream(1, ErrorCode.CANCEL) + wrong)
+    assert client.h2.lifecycle.terminated is not None
+    assert client.service.calls[0].cancelled_count == 1
+    assert client.budget.used_bytes == 0
+
+
 def test_a_status_before_the_request_is_complete_stops_the_upload() -> None:
     client = Client()
     client.send(headers_frame(1, _path("Wait")) + data_frame(1, b"\0\0\0\x10\0part"))

@@ -175,7 +175,7 @@ class Ingress:
         self._plane.page.read_node_roles = read_node_roles
         self._captures = self._capture(settings)
         self._tell_of_callers(controller)
-        self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
+        self._watch = TableWatch("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
         gc.collect()

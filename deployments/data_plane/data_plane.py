@@ -168,7 +168,7 @@ class DataPlane:
 
     def is_unread(self, name: str) -> bool:
         """Whether a model is there to be loaded by its first use, and was not asked for yet."""
-        model = self._router.table.models.get(self._router.key_of(name))
+        model = self._router.table.models.get(self._router.models.key_of(name))
         return model is not None and model.is_on_demand and not model.versions
 
     def model_ready(self, name: str, version: str = "") -> bool:
@@ -203,9 +203,9 @@ class DataPlane:
         ]
         if not asked:
             return True
-        answers = await self._router.calls.call(asked, "health", _READINESS_TIMEOUT_S)
-        return len(answers) == len(asked) and all(
-            msgspec.msgpack.decode(answer, type=bool) for answer in answers
+        answers = await self._router.calls.ask(asked, "health", _READINESS_TIMEOUT_S)
+        return all(
+            answer is not None and msgspec.msgpack.decode(answer, type=bool) for answer in answers
         )
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
@@ -326,7 +326,7 @@ class DataPlane:
         ready = self.page.ready_entries()
         if not name:
             return ready
-        key = self._router.key_of(name)
+        key = self._router.models.key_of(name)
         of_model = [row for row in ready if row[0] == key]
         if not of_model:
             raise InvalidArgumentError(f"requested model '{name}' is not available")

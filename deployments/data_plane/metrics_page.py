@@ -79,19 +79,20 @@ class MetricsPage:
         ]
         # Not on the loop: the drivers of GPUs may take their time.
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
-        page = render(rows, host, gpus, settings, self._router.cache_gauges())
+        cache = self._router.cache
+        page = render(rows, host, gpus, settings, {} if cache is None else cache.gauges())
         page += render_holders(len(self._router.node_pools.cut_off_nodes()))
         scaled = render_autoscaling(_scaled_versions(self.ready_entries()))
         page += cold_starts_text(table) + render_repositories(table.reachable) + scaled
         if self.tenants is not None:
             page += render_tenants(self.tenants.counts)
         page += render_access(self.access)
-        page += render_admission(_admission_rows(self._router.admissions))
+        page += render_admission(_admission_rows(self._router.models.admissions))
         return page + render_rollouts(await self._rollouts())
 
     async def _rollouts(self) -> Sequence[Mapping[str, Any]]:
         """Return what the controller says of the rollouts; nothing where it does not answer."""
-        if not self._router.arms.rollouts or self._control is None:
+        if not self._router.models.rollouts or self._control is None:
             return ()
         try:
             async with asyncio.timeout(DEADLINE_S):
@@ -129,7 +130,7 @@ class MetricsPage:
             statistics,
             load_duration_ns=entry.load_duration_ns,
             metric_tags=entry.config.metric_tags,
-            has_cache=self._router.has_cache and entry.config.response_cache,
+            has_cache=self._router.cache is not None and entry.config.response_cache,
             first_response_bounds=bounds_ms(entry.config) if settings.has_histograms else (),
             namespace=namespace_of(key),
             node=node,

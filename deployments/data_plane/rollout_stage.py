@@ -18,10 +18,10 @@ from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.sinks import ResponseSink
 from deployments.data_plane.call import Call
 from deployments.routing.arm_count import ArmCount
-from deployments.routing.arms import Arms
 from deployments.routing.mirror import Mirror
 from deployments.routing.model_rollout import Shadow
 from deployments.routing.served_model import ServedModel
+from deployments.routing.served_models import ServedModels
 from deployments.tracing.passing_sink import Observer, PassingSink
 
 # Backends whose models never call another.
@@ -34,11 +34,13 @@ class RolloutStage:
     """Chooses versions while the table has rollouts.
 
     Args:
-        arms: The rollouts of the router.
+        models: The router's versions and rollouts.
+        mirror: Copies requests to shadows.
     """
 
-    def __init__(self, arms: Arms) -> None:
-        self._arms = arms
+    def __init__(self, models: ServedModels, mirror: Mirror) -> None:
+        self._models = models
+        self._mirror = mirror
 
     def begin(self, call: Call) -> Observer | None:
         """Choose what answers a request, and pin what it may call.
@@ -57,20 +59,20 @@ class RolloutStage:
             version = pins[model.key]
         else:
             version = rollout.version_for(request, call.headers, call.tenant)
-        chosen = self._arms.version(model, version)
+        chosen = self._models.version(model, version)
         call.model = chosen
         call.arm = rollout.arm_of(chosen.version)
         request.model_version = chosen.version
         request.wants_times = True
         shadow = rollout.shadow_for(request, chosen.version)
         if shadow is not None and not chosen.config.decoupled:
-            call.sink = _MirroredSink(call.sink, self._arms.mirror, shadow, request)
+            call.sink = _MirroredSink(call.sink, self._mirror, shadow, request)
         return ArmCount(rollout.counts(chosen.version))
 
     def _pin(self, model: ServedModel, call: Call) -> None:
         pins = call.request.pins = {
             key: each.version_for(call.request, call.headers, call.tenant)
-            for key, each in self._arms.rollouts.items()
+            for key, each in self._models.rollouts.items()
         }
         if model.rollout is None and model.key in pins:
             # The client has named the version of this one.

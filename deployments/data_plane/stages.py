@@ -48,10 +48,10 @@ class Stages:
         self._settings = settings
         self._memory = memory
         # Always the same mapping; empty without rollouts.
-        self._with_rollouts = router.arms.rollouts
+        self._with_rollouts = router.models.rollouts
         # Bound once: requests share them.
         self._tracing: Stage = self._trace
-        self._rollouts: Stage = RolloutStage(router.arms).begin
+        self._rollouts: Stage = RolloutStage(router.models, router.mirror).begin
         self._provenance: Stage = self._name_origin
         self._capturing: Stage = self._capture
         self._admission: Stage = self._admit
@@ -115,7 +115,7 @@ class Stages:
         if gate is None:
             return None
         request = call.request
-        clock_ns = self._router.admissions.clock_ns
+        clock_ns = self._router.models.admissions.clock_ns
         now_ns = clock_ns()
         is_bound = bool(request.correlation_id) and not request.flags & SEQUENCE_START
         left_ns = _NS_PER_US * request.deadline_us

@@ -221,7 +221,7 @@ class _Call:
             model = self._find(router, request)
             rollout = model.rollout
             if rollout is not None:
-                model = router.arms.choose(model, request)
+                model = router.models.choose(model, request)
             model.checker.check(request)
             request.model_version = model.version
             sink: ResponseSink = self._sink

@@ -56,7 +56,7 @@ class ModelRouter:
         # Who calls is in use, and cannot rest for what it waits for.
         router.wake_with(Wakes(partial(link.wake, is_nested=True)))
         router.join_node(NodeMember(node_id, secret, may_hold=False, lanes=lanes))
-        self.watch = TableWatch.of_router("calls of the model", link, router.update, router)
+        self.watch = TableWatch("calls of the model", link, router.update, router)
         self.recorder = Recorder()
         self.tasks = Supervisor("calls of the model")
 

@@ -11,7 +11,7 @@ from deployments.instance.work import Outcome, StreamWork
 
 
 class StreamExit:
-    """Implements `deployments.instance.work.Streams`.
+    """The way out of an executor.
 
     Args:
         mutex: The executor's.

@@ -9,7 +9,7 @@ Responses of decoupled models go out as they come, from any thread.
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from backends.api.errors import (
     InternalError,
@@ -23,6 +23,9 @@ from deployments.scheduling.sequence_controls import SequenceStates
 from deployments.scheduling.shape_buckets import Lengths, ShapeBuckets
 from deployments.scheduling.signature import Signature
 from deployments.tracing.record import Activity
+
+if TYPE_CHECKING:
+    from deployments.instance.streams import StreamExit
 
 _log = logging.getLogger(__name__)
 
@@ -58,16 +61,6 @@ class LaneRequest(Protocol):
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Send an error; with final=True it ends the request."""
-
-
-class Streams(Protocol):
-    """Takes the responses of decoupled models, from any thread."""
-
-    def stream(self, work: "StreamWork", outcome: Outcome, *, final: bool) -> None:
-        """Send an outcome on its way."""
-
-    def await_credit(self, work: "StreamWork") -> None:
-        """Wait until the caller takes a response of a request with a window."""
 
 
 class ExecutedModel:
@@ -276,7 +269,7 @@ class StreamWork(Work):
     __slots__ = ("_streams", "error", "response_count", "started_ns")
 
     def __init__(
-        self, streams: Streams, model: ExecutedModel, lane: LaneRequest, enqueue_ns: int
+        self, streams: "StreamExit", model: ExecutedModel, lane: LaneRequest, enqueue_ns: int
     ) -> None:
         super().__init__(model, lane, enqueue_ns)
         self._streams = streams

@@ -4,12 +4,15 @@
 
 import logging
 import threading
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from backends.api.errors import TritonError
-from backends.api.request import Extent, InferenceRequest, InferenceResponse
+from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.tracing.call import calls_of
 from deployments.tracing.record import Activity, TraceReport
+
+if TYPE_CHECKING:
+    from deployments.lane.server_lane import ServerLane
 
 logger = logging.getLogger(__name__)
 
@@ -65,36 +68,6 @@ class Window:
             self._changed.notify_all()
 
 
-class RequestLane(Protocol):
-    """What a request asks of its lane; `deployments.lane.server_lane.ServerLane` is one."""
-
-    def place_outputs(
-        self, response: InferenceResponse, regions: dict[str, Extent]
-    ) -> TritonError | None:
-        """Write outputs to clients' shared memory, or return why that cannot be."""
-
-    def respond(
-        self,
-        request: "ServerRequest",
-        request_id: int,
-        response: InferenceResponse | None,
-        *,
-        final: bool,
-    ) -> None:
-        """Send a response of an unfinished request."""
-
-    def fail(
-        self, request: "ServerRequest", request_id: int, error: TritonError, *, final: bool = True
-    ) -> None:
-        """Send an error of an unfinished request."""
-
-    def bounce(self, request: "ServerRequest", request_id: int, waited_ns: int) -> None:
-        """Have an unfinished request sent by way of the pool's queue."""
-
-    def send_report(self, request_id: int, report: TraceReport) -> None:
-        """Send what a trace is to know of a request that is about to end."""
-
-
 class ServerRequest:
     """A request that a router has sent; exactly one terminal answer is owed for it.
 
@@ -120,10 +93,10 @@ class ServerRequest:
     )
 
     def __init__(
-        self, lane: RequestLane, request_id: int, request: InferenceRequest, mark: int = 0
+        self, lane: "ServerLane | None", request_id: int, request: InferenceRequest, mark: int = 0
     ) -> None:
         self.mark = mark
-        self._lane: RequestLane | None = lane
+        self._lane = lane
         self._id = request_id
         self.request = request
         self.is_cancelled = False

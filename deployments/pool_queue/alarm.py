@@ -46,12 +46,7 @@ class LoopClock:
 
 
 class Alarm:
-    """One instant; an earlier one replaces a later one.
-
-    Args:
-        clock: What rings.
-        callback: What to do then.
-    """
+    """One instant; an earlier one replaces a later one."""
 
     __slots__ = ("_at_ns", "_callback", "_clock", "_handle")
 

@@ -10,7 +10,7 @@ a lease would fill an execution with one request.
 """
 
 from collections.abc import Hashable
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from deployments.pool_queue.messages import Load
 
@@ -20,44 +20,18 @@ P = TypeVar("P", bound=Hashable)
 _SHARED: Final = 1.25
 
 
-class Askers(Generic[P]):
-    """The routers that have asked the queue of one pool for a free instance."""
+def answered(askers: dict[P, None], load: Load) -> list[P]:
+    """Return the routers that are to hear of free instances now; their questions are over.
 
-    __slots__ = ("_parties",)
-
-    def __init__(self) -> None:
-        # The first that has asked is the first that hears.
-        self._parties: dict[P, None] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._parties)
-
-    def asked(self, party: P) -> None:
-        """Note a question; one of a router that has asked already is the same question."""
-        self._parties[party] = None
-
-    def told(self, party: P, load: Load) -> None:
-        """Note what a router has heard by another way; a free instance answers its question."""
-        if is_free(load):
-            self._parties.pop(party, None)
-
-    def forget(self, party: P) -> None:
-        """Forget a router that is gone, or has nothing waiting any more."""
-        self._parties.pop(party, None)
-
-    def answered(self, load: Load) -> list[P]:
-        """Return the routers that are to hear of free instances now; their questions are over.
-
-        Args:
-            load: The pool's load.
-        """
-        parties: list[P] = []
-        count = min(load.free_count - load.waiting_count, len(self._parties))
-        while len(parties) < count:
-            party = next(iter(self._parties))
-            del self._parties[party]
-            parties.append(party)
-        return parties
+    The first that has asked is the first that hears.
+    """
+    parties: list[P] = []
+    count = min(load.free_count - load.waiting_count, len(askers))
+    while len(parties) < count:
+        party = next(iter(askers))
+        del askers[party]
+        parties.append(party)
+    return parties
 
 
 def is_free(load: Load) -> bool:

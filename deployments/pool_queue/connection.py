@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What both ends of a lane of tickets have in common: small messages, no tensors, no slabs."""
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from deployments.lane.frames import Frame, FrameError
 from deployments.lane.messages import LaneLimits, peer_timeout_s
 from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool
@@ -35,16 +33,3 @@ def epoch_of(name: str) -> int:
     digits = name.removeprefix("holder-")
     is_epoch = digits != name and digits.isdecimal() and len(digits) <= _MAX_EPOCH_DIGITS
     return int(digits) if is_epoch else 0
-
-
-def hand_out(frames: Iterable[Frame], handlers: Mapping[int, Callable[[Frame], None]]) -> None:
-    """Have each frame handled by its kind.
-
-    Raises:
-        FrameError: Frames of a kind do not belong here.
-    """
-    for frame in frames:
-        handle = handlers.get(frame.kind)
-        if handle is None:
-            raise FrameError(f"frame of kind {frame.kind} on a lane of tickets")
-        handle(frame)

@@ -23,12 +23,13 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from backends.api.errors import UnavailableError
 from deployments.pool_queue.holder_port import HolderPort
-from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.ticket_lane import TicketLane
 from deployments.pool_queue.ticket_server import BACKLOG, TicketServer
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from deployments.supervision.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)
@@ -50,19 +51,6 @@ def socket_name(secret: bytes, node_id: str) -> str:
     return f"\0manta/holder/{digest.hex()[:_NAME_DIGITS]}"
 
 
-class CandidacyEvents(Protocol):
-    """What a router learns; called on the event loop."""
-
-    def became_holder(self, epoch: int) -> None:
-        """Learn that the node's queues are held here from now on, until `Candidacy.give_up`.
-
-        No other router's ticket has come yet.
-        """
-
-    def follow(self, lane: TicketLane | None) -> None:
-        """Learn of the holder, by an open lane; or that this has ended: what waited comes back."""
-
-
 class Candidacy:
     """One process's part in the choice of its node's holder.
 
@@ -71,8 +59,10 @@ class Candidacy:
         server: Takes other routers' tickets once this process is the holder; None for a process
             that may not be.
         options: Of the lane to another holder.
-        events: Learns what comes of it.
-        clock_ns: The node's monotonic clock.
+        became_holder: Called with its epoch when the node's queues are held here from now on, until
+            `give_up`; no other router's ticket has come yet.
+        follow: Called with the open lane to the holder; with None when that has ended, and what
+            waited comes back.
         port: Where routers of other nodes are to reach the holder; None where they are not to.
 
     Attributes:
@@ -85,8 +75,8 @@ class Candidacy:
         name: str,
         server: TicketServer | None,
         options: TicketLaneOptions,
-        events: CandidacyEvents,
-        clock_ns: Callable[[], int] = time.monotonic_ns,
+        became_holder: Callable[[int], None],
+        follow: Callable[[TicketLane | None], None],
         port: HolderPort | None = None,
     ) -> None:
         self._name = name
@@ -94,8 +84,8 @@ class Candidacy:
         self._server = server
         self._may_hold = server is not None
         self._options = options
-        self._events = events
-        self._clock_ns = clock_ns
+        self._became_holder = became_holder
+        self._follow = follow
         self._supervisor = Supervisor("choice of the holder")
         self._ended = asyncio.Event()
         # How many names are passed over because their holders say nothing.
@@ -176,10 +166,10 @@ class Candidacy:
                 logger.warning("cannot hold the queues of this node: %s", error)
             return False
         self._ended.clear()
-        self.epoch = epoch = self._clock_ns()
+        self.epoch = epoch = time.monotonic_ns()
         server.open(sock, epoch)
         logger.debug("elected queue leader for this node")
-        self._events.became_holder(epoch)
+        self._became_holder(epoch)
         return True
 
     async def _connect(self) -> TicketLane | None:
@@ -204,13 +194,13 @@ class Candidacy:
         self.lane = lane
         self._let_go_of_port()
         lane.on_ended = self._lose
-        self._events.follow(lane)
+        self._follow(lane)
         await lane.wait_ended()
         self._passed_count = self._passed_count + 1 if lane.was_silent else 0
 
     def _lose(self) -> None:
         self.lane = None
-        self._events.follow(None)
+        self._follow(None)
 
 
 def _unix_socket() -> socket.socket:

@@ -46,7 +46,7 @@ class HeldQueue(Protocol):
     """
 
     @property
-    def reports(self) -> LoadReports["ForeignParty"]: ...  # noqa: D102
+    def reports(self) -> LoadReports: ...  # noqa: D102
 
     def has_sequence(self, correlation_id: int | str) -> bool | None:
         """Whether a sequence goes on here, in a slot or in the backlog; None: not known yet."""

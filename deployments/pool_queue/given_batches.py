@@ -47,9 +47,6 @@ class _Given:
 class GivenBatches:
     """Sends the batches of one queue.
 
-    Args:
-        epoch: Of the holder.
-
     Attributes:
         lanes: The lanes to the instances, by their incarnations.
         own: Requests of this process that wait; those that are sent are taken out.

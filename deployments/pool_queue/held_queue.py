@@ -12,22 +12,22 @@ Everything happens on the process's event loop.
 import asyncio
 import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from backends.api.errors import RequestCancelledError, TritonError
+from backends.api.errors import InvalidArgumentError, RequestCancelledError, TritonError
 from backends.api.model_config import ModelConfig
 from deployments.lane.batches import Adopted, Done
 from deployments.lane.client import LaneClient
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
 from deployments.pool_queue.alarm import Alarm, AlarmClock
+from deployments.pool_queue.askers import answered
 from deployments.pool_queue.foreign_ticket import ForeignParty, HeldTicket, no_queue
 from deployments.pool_queue.given_batches import GivenBatches
 from deployments.pool_queue.leases import Leases
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import Load, Missing
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
-from deployments.pool_queue.undecided import UndecidedTickets
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import Holds
 from deployments.scheduling.pool_queue import Actions, PoolQueue
@@ -53,7 +53,8 @@ class HeldQueue:
     Attributes:
         config: What it goes by.
         reports: Tells other routers of the load.
-        undecided: Requests of sequences that it does not know yet.
+        waiting: What waits, and for which instances.
+        has_heard: Returns whether all instances have told which sequences run there.
 
     Raises:
         InvalidArgumentError: A parameter of the config is not what it has to be.
@@ -73,9 +74,9 @@ class HeldQueue:
         self._version = version
         self._epoch = epoch
         self._clock_ns = time.monotonic_ns
-        self._tickets = TicketMaker(config, self._clock_ns)
+        self._tickets = TicketMaker(config)
         self._loop = asyncio.get_running_loop()
-        self._queue: PoolQueue[HeldTicket] = PoolQueue(
+        self.waiting: PoolQueue[HeldTicket] = PoolQueue(
             make_pool_scheduler(config, holds), last_number=last_number
         )
         # Where requests cannot share a batch, waiting for others of the same tick gains nothing.
@@ -89,11 +90,11 @@ class HeldQueue:
         self._own = self._batches.own
         self._statistics = InstanceStatistics()
         model = config.name, version
-        self._leases = Leases(self._queue, self._batches.lanes, model, epoch, clock, self._clock_ns)
+        self._leases = Leases(self.waiting, self._batches.lanes, model, epoch, clock)
         # Tickets that are cancelled and lie in the queue until it comes to them.
         self._withdrawn_count = 0
-        self.reports: LoadReports[ForeignParty] = LoadReports(self._loop, lambda: self.load)
-        self.undecided = UndecidedTickets(self._take_again)
+        self.reports = LoadReports(self._loop, lambda: self.load)
+        self.has_heard: Callable[[], bool] = lambda: True
         self._wake = Alarm(clock, self._look)
         self._expiry = Alarm(clock, self._expire)
 
@@ -102,7 +103,7 @@ class HeldQueue:
     @property
     def load(self) -> Load:
         """Return how much waits."""
-        queue = self._queue
+        queue = self.waiting
         return Load(
             self._name,
             self._version,
@@ -116,24 +117,19 @@ class HeldQueue:
 
     @property
     def _waiting_count(self) -> int:
-        return self._queue.pending_count + len(self.undecided) - self._withdrawn_count
-
-    @property
-    def last_number(self) -> int:
-        """The number of the batch that it has formed last."""
-        return self._queue.last_number
+        return self.waiting.pending_count - self._withdrawn_count
 
     @property
     def has_instances(self) -> bool:
         """Whether an instance is there that takes what comes."""
-        return any(not each.is_leaving for each in self._queue.instances.values())
+        return any(not each.is_leaving for each in self.waiting.instances.values())
 
     @property
     def is_open(self) -> bool:
         """Whether what comes is executed, be it by instances that leave: of their sequences."""
         if self.config.sequence_batching is None:
             return self.has_instances
-        return bool(self._queue.instances)
+        return bool(self.waiting.instances)
 
     async def knows(self, correlation_id: int | str) -> bool | None:
         """Say it as the queue of another process does."""
@@ -141,9 +137,9 @@ class HeldQueue:
 
     def has_sequence(self, correlation_id: int | str) -> bool | None:
         """Whether a sequence goes on here, in a slot or in the backlog; None: not known yet."""
-        if self._queue.knows(correlation_id):
+        if self.waiting.knows(correlation_id):
             return True
-        return False if self.undecided.has_heard() else None
+        return False if self.has_heard() else None
 
     def configure(self, config: ModelConfig) -> bool:
         """Go by another config of the same model version; return whether that can be done.
@@ -164,7 +160,6 @@ class HeldQueue:
         """Tell nobody anything any more."""
         self._wake.cancel()
         self._expiry.cancel()
-        self.undecided.close()
         self._leases.close()
         self.reports.close()
 
@@ -224,15 +219,14 @@ class HeldQueue:
         batching = self.config.dynamic_batching
         delay_ns = 0 if batching is None else batching.max_queue_delay_us * _NS_PER_US
         now_ns = self._clock_ns()
-        self._carry_out(self._queue.flush(now_ns + delay_ns), now_ns)
+        self._carry_out(self.waiting.flush(now_ns + delay_ns), now_ns)
 
     def clear(self) -> list[OwnRequest]:
         """Give up what waits; return the requests of this process, oldest first.
 
         Other routers ask again whether there is a queue.
         """
-        own = self._turn_back([*self._queue.clear(), *self.undecided.clear()])
-        self._own.clear()
+        own = self._turn_back(self.waiting.clear())
         self._withdrawn_count = 0
         return own
 
@@ -242,6 +236,7 @@ class HeldQueue:
             if ticket.is_cancelled:
                 self._withdrawn_count -= 1
             elif isinstance(ticket, OwnRequest):
+                self._own.pop(ticket, None)
                 ticket.queue = None
                 own.append(ticket)
             else:
@@ -266,7 +261,7 @@ class HeldQueue:
 
     def give_up(self, ticket: HeldTicket) -> bool:
         """Forget the first request of a sequence that has not begun, unless others follow it."""
-        if not self._queue.give_up(ticket):
+        if not self.waiting.give_up(ticket):
             return False
         if isinstance(ticket, OwnRequest):
             del self._own[ticket]
@@ -275,7 +270,7 @@ class HeldQueue:
 
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Have an instance not wait for requests that were granted and will not come."""
-        self._queue.missed(missing.instance, self._batches.missing(party, missing))
+        self.waiting.missed(missing.instance, self._batches.missing(party, missing))
 
     def lease_returned(self, party: ForeignParty, number: int) -> None:
         """Take a lease back that was not used."""
@@ -290,7 +285,7 @@ class HeldQueue:
 
     def _answer(self) -> None:
         """Let routers whose requests wait elsewhere have what is free."""
-        for party in self.reports.askers.answered(self.load):
+        for party in answered(self.reports.askers, self.load):
             # What may share a batch does not go ahead of the others.
             if self._looks_at_once and self._leases.make(party):
                 self.reports.granted(party)
@@ -309,7 +304,7 @@ class HeldQueue:
     def join(self, instance: str, lane: LaneClient, adopted: Adopted) -> None:
         """Take an instance in that was adopted."""
         self._batches.join(instance, lane)
-        self._queue.join(
+        self.waiting.join(
             instance,
             adopted.running,
             adopted.batch_count,
@@ -325,26 +320,19 @@ class HeldQueue:
             Requests of this process whose sequences cannot begin here any more, given up; other
             routers ask again whether there is a queue.
         """
-        own = self._turn_back(self._queue.retire(instance))
-        for request in own:
-            del self._own[request]
-        return own
+        return self._turn_back(self.waiting.retire(instance))
 
     def restore(self, instance: str) -> None:
         """Give an instance that was retired what comes again."""
-        self._queue.restore(instance, self._clock_ns())
+        self.waiting.restore(instance, self._clock_ns())
         self._look()
-
-    def is_needed(self, instance: str) -> bool:
-        """Whether batches lie at an instance, or sequences run there."""
-        return self._queue.is_needed(instance)
 
     def leave(self, instance: str) -> None:
         """Forget an instance that is gone."""
         if not self._batches.leave(instance):
             return
         now_ns = self._clock_ns()
-        for ticket, error in self._queue.leave(instance, now_ns):
+        for ticket, error in self.waiting.leave(instance, now_ns):
             if not self._batches.is_kept(ticket):
                 self._drop(ticket, error, now_ns)
         self._look()
@@ -353,54 +341,46 @@ class HeldQueue:
         """Learn that an instance has executed a batch."""
         now_ns = self._clock_ns()
         if done.ended:
-            self._queue.ended(instance, done.ended, now_ns)
+            self.waiting.ended(instance, done.ended, now_ns)
         if done.epoch != self._epoch:
-            self._queue.executed(instance, -1, done.execution_ns, now_ns)
+            self.waiting.executed(instance, -1, done.execution_ns, now_ns)
         else:
             self._leases.ended(done.number)
             places = self._batches.done(instance, done)
-            self._queue.executed(instance, done.number, done.execution_ns, now_ns, places)
+            self.waiting.executed(instance, done.number, done.execution_ns, now_ns, places)
         self._look()
 
     def granted(self, instance: str) -> None:
         """Learn that an instance may execute one batch."""
-        self._queue.granted(instance)
+        self.waiting.granted(instance)
         self._look()
 
     def _take(self, ticket: HeldTicket) -> None:
         try:
-            is_due = self._queue.enqueue(ticket, ticket.enqueue_ns)
+            is_due = self.waiting.enqueue(ticket, ticket.enqueue_ns)
         except TritonError as error:
-            if self.undecided.keep(ticket, error):
-                return
-            self._statistics.record_failure(FailureReason.REJECTED, 0)
-            if isinstance(ticket, OwnRequest):
-                self._own.pop(ticket, None)
-            ticket.fail(error)
+            if self.has_heard() or not isinstance(error, InvalidArgumentError):
+                # Else its router looks for the sequence, and may find it here in a moment.
+                self._statistics.record_failure(FailureReason.REJECTED, 0)
+            self._fail(ticket, error)
             return
         if ticket.avoid:
-            self._queue.avoid(ticket, ticket.avoid, self._clock_ns())
+            self.waiting.avoid(ticket, ticket.avoid, self._clock_ns())
         if is_due:
             if self._looks_at_once:
                 self._look()
             elif not self._is_look_due:
                 self._is_look_due = True
                 self._loop.call_soon(self._look)
-        deadline_ns = self._queue.deadline_ns
+        deadline_ns = self.waiting.deadline_ns
         if deadline_ns is not None:
             self._expiry.set(deadline_ns)
-
-    def _take_again(self, ticket: HeldTicket) -> None:
-        if ticket.is_cancelled:
-            self._withdrawn_count -= 1
-        else:
-            self._take(ticket)
 
     def _look(self) -> None:
         """Do what is to be done now."""
         self._is_look_due = False
         now_ns = self._clock_ns()
-        actions = self._queue.next(now_ns)
+        actions = self.waiting.next(now_ns)
         self._carry_out(actions, now_ns)
         for instance in actions.asked:
             self._batches.lanes[instance].ask()
@@ -419,10 +399,10 @@ class HeldQueue:
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()
-        for ticket, error in self._queue.expire(now_ns):
+        for ticket, error in self.waiting.expire(now_ns):
             self._drop(ticket, error, now_ns)
         self._look()
-        self._expiry.set(self._queue.deadline_ns)
+        self._expiry.set(self.waiting.deadline_ns)
 
     def _drop(self, ticket: HeldTicket, error: TritonError, now_ns: int) -> None:
         if ticket.is_cancelled:
@@ -432,6 +412,9 @@ class HeldQueue:
             is_cancelled = isinstance(error, RequestCancelledError)
             reason = FailureReason.CANCELED if is_cancelled else FailureReason.REJECTED
             self._statistics.record_failure(reason, now_ns - ticket.enqueue_ns)
-            if isinstance(ticket, OwnRequest):
-                self._own.pop(ticket, None)
-            ticket.fail(error)
+            self._fail(ticket, error)
+
+    def _fail(self, ticket: HeldTicket, error: TritonError) -> None:
+        if isinstance(ticket, OwnRequest):
+            self._own.pop(ticket, None)
+        ticket.fail(error)

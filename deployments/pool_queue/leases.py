@@ -7,7 +7,8 @@ elsewhere, or gives back at once. What it does not do the holder has the instanc
 the batch, and says so, if nothing of it has come.
 """
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from deployments.lane.batches import Forget
@@ -28,16 +29,7 @@ class _Lease(NamedTuple):
 
 
 class Leases:
-    """The leases of one model version's pool.
-
-    Args:
-        queue: The pool's queue.
-        lanes: The lanes to its instances, by their incarnations.
-        model: Its name and version.
-        epoch: Of the holder.
-        clock: Wakes when a lease has not been used.
-        clock_ns: The node's monotonic clock.
-    """
+    """The leases of one model version's pool."""
 
     __slots__ = ("_alarm", "_clock_ns", "_epoch", "_lanes", "_leases", "_model", "_queue")
 
@@ -48,9 +40,8 @@ class Leases:
         model: tuple[str, int],
         epoch: int,
         clock: AlarmClock,
-        clock_ns: Callable[[], int],
     ) -> None:
-        self._clock_ns = clock_ns
+        self._clock_ns = time.monotonic_ns
         self._queue = queue
         self._lanes = lanes
         self._model = model

@@ -9,11 +9,14 @@ instance (`deployments.pool_queue.askers`).
 """
 
 import asyncio
-from collections.abc import Callable, Hashable
-from typing import Final, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
-from deployments.pool_queue.askers import Askers
+from deployments.pool_queue.askers import is_free
 from deployments.pool_queue.messages import Load
+
+if TYPE_CHECKING:
+    from deployments.pool_queue.foreign_ticket import ForeignParty
 
 # A router hears of the load with what it is granted at most once in this time,
 GRANT_PERIOD_S: Final = 0.010
@@ -21,25 +24,11 @@ GRANT_PERIOD_S: Final = 0.010
 WAIT_PERIOD_S: Final = 0.001
 
 
-class LoadHearer(Hashable, Protocol):
-    """A router."""
-
-    def send_load(self, load: Load) -> None:
-        """Tell it how much waits for a model here."""
-
-
-H = TypeVar("H", bound=LoadHearer)
-
-
-class LoadReports(Generic[H]):
+class LoadReports:
     """The reports of one queue.
 
-    Args:
-        loop: Of the process.
-        read_load: Returns the load now.
-
     Attributes:
-        askers: Those that have asked to hear of a free instance.
+        askers: Those that have asked to hear of a free instance, the first first.
     """
 
     __slots__ = ("_hearers", "_loop", "_read_load", "_waiting", "askers")
@@ -48,26 +37,26 @@ class LoadReports(Generic[H]):
         self._loop = loop
         self._read_load = read_load
         # When each was last told.
-        self._hearers: dict[H, float] = {}
-        self.askers: Askers[H] = Askers()
+        self._hearers: dict[ForeignParty, float] = {}
+        self.askers: dict[ForeignParty, None] = {}
         # Those that have sent requests in this tick.
-        self._waiting: dict[H, None] = {}
+        self._waiting: dict[ForeignParty, None] = {}
 
-    def asked(self, hearer: H, *, when_free: bool) -> None:
+    def asked(self, hearer: "ForeignParty", *, when_free: bool) -> None:
         """Note that a router wants to know the load, which it hears from now on.
 
         Args:
             hearer: The router.
-            when_free: Whether it is to hear of the next free instance, when `Askers.answered` says
+            when_free: Whether it is to hear of the next free instance, when `askers.answered` says
                 so, and not of the load as it is now.
         """
         if when_free:
             self._hearers.setdefault(hearer, float("-inf"))
-            self.askers.asked(hearer)
+            self.askers[hearer] = None
         else:
             self.tell(hearer, self._read_load())
 
-    def used_by(self, hearer: H) -> None:
+    def used_by(self, hearer: "ForeignParty") -> None:
         """Note that a router has sent a request; it is told if something waits afterwards."""
         told_s = self._hearers.get(hearer)
         if told_s is None or self._loop.time() - told_s < WAIT_PERIOD_S:
@@ -77,23 +66,25 @@ class LoadReports(Generic[H]):
             self._loop.call_soon(self._tell_waiting)
         self._waiting[hearer] = None
 
-    def granted(self, hearer: H) -> None:
+    def granted(self, hearer: "ForeignParty") -> None:
         """Note that a router has been granted something."""
         told_s = self._hearers.get(hearer)
         if told_s is not None and self._loop.time() - told_s >= GRANT_PERIOD_S:
             self.tell(hearer, self._read_load())
 
-    def tell(self, hearer: H, load: Load) -> None:
+    def tell(self, hearer: "ForeignParty", load: Load) -> None:
         """Tell a router of the load now, whatever it has heard."""
         self._hearers[hearer] = self._loop.time()
-        self.askers.told(hearer, load)
+        if is_free(load):
+            # That answers its question.
+            self.askers.pop(hearer, None)
         hearer.send_load(load)
 
-    def forget(self, hearer: H) -> None:
+    def forget(self, hearer: "ForeignParty") -> None:
         """Tell a router nothing more: it is gone."""
         self._hearers.pop(hearer, None)
         self._waiting.pop(hearer, None)
-        self.askers.forget(hearer)
+        self.askers.pop(hearer, None)
 
     def close(self) -> None:
         """Tell nobody anything any more."""

@@ -3,7 +3,6 @@
 """A request of this process that may wait in the queue of a pool, and is its own ticket there."""
 
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 from mypy_extensions import mypyc_attr
@@ -152,21 +151,14 @@ def ticket_of(request: OwnRequest, model_name: str, version: int, *, now_ns: int
 
 
 class TicketMaker:
-    """Makes the requests for one model version tickets of its queue.
-
-    Args:
-        config: The model's complete config.
-        clock_ns: The node's monotonic clock.
-    """
+    """Makes the requests for one model version tickets of its queue."""
 
     __slots__ = ("_clock_ns", "_is_batching", "_signature")
 
-    def __init__(
-        self, config: ModelConfig, clock_ns: Callable[[], int] = time.monotonic_ns
-    ) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         self._signature = make_signature(config, shape_buckets_of(config))
         self._is_batching = config.max_batch_size > 0
-        self._clock_ns = clock_ns
+        self._clock_ns = time.monotonic_ns
 
     def make(self, request: OwnRequest, queue: WaitingPlace) -> None:
         """Have a request wait in a queue, which has to be told."""

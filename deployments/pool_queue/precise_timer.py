@@ -96,10 +96,8 @@ class Deadline:
 
     __slots__ = ("_callback", "_timer", "at_ns")
 
-    def __init__(
-        self, timer: "PreciseTimer | None", at_ns: int, callback: Callable[[], object]
-    ) -> None:
-        self._timer = timer
+    def __init__(self, timer: "PreciseTimer", at_ns: int, callback: Callable[[], object]) -> None:
+        self._timer: PreciseTimer | None = timer
         self._callback = callback
         self.at_ns = at_ns
 
@@ -115,10 +113,9 @@ class Deadline:
             timer.cancelled()
 
     def call(self) -> None:
-        """Call it, unless it was called or cancelled."""
-        if self._timer is not None:
-            self._timer = None
-            self._callback()
+        """Call it, which has not happened yet."""
+        self._timer = None
+        self._callback()
 
     def __lt__(self, other: "Deadline") -> bool:
         return self.at_ns < other.at_ns

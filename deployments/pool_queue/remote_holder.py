@@ -10,11 +10,13 @@ as soon as an instance names it.
 import asyncio
 import logging
 import ssl
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from backends.api.errors import UnavailableError
 from deployments.lane.batches import Holder
-from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.ticket_lane import TicketLane
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from deployments.supervision.backoff import Backoff
 from deployments.supervision.supervisor import Supervisor
 
@@ -24,26 +26,15 @@ _FIRST_RETRY_S: Final = 0.01
 _LONGEST_RETRY_S: Final = 1.0
 
 
-class RemoteHolderEvents(Protocol):
-    """What a router learns of the holder of another node; called on the event loop."""
-
-    def holder_changed(self, node_id: str) -> None:
-        """Learn that its queues can be used, or no more; what waited there comes back next."""
-
-    def holder_is_away(self, node_id: str) -> bool:
-        """Learn that no lane can be opened; return whether one is wanted any more.
-
-        Otherwise this `RemoteHolder` is closed soon.
-        """
-
-
 class RemoteHolder:
     """The way to one other node's holder.
 
     Args:
         node_id: The node.
         options: Of the lane.
-        events: Learns when there is a lane.
+        changed: Called when its queues can be used, or no more; what waited there comes back next.
+        is_wanted: Asked when no lane can be opened, whether one is wanted any more; if not, this is
+            closed soon.
         tls: Context of the lane; None leaves it in clear text.
 
     Attributes:
@@ -54,18 +45,20 @@ class RemoteHolder:
         self,
         node_id: str,
         options: TicketLaneOptions,
-        events: RemoteHolderEvents,
+        changed: Callable[[str], None],
+        is_wanted: Callable[[str], bool],
         tls: ssl.SSLContext | None,
     ) -> None:
         self.node_id = node_id
         self.lane: TicketLane | None = None
         self._options = options
-        self._events = events
+        self._changed = changed
+        self._is_wanted = is_wanted
         self._tls = tls
         self._supervisor = Supervisor(f"holder of node {node_id}")
         self._news = asyncio.Event()
         self._holder = Holder(0)
-        self._is_started = False
+        self._supervisor.keep("lane of tickets", self._keep_connected)
 
     def told(self, holder: Holder) -> None:
         """Take what an instance says of its node's holder; only a later one than known counts.
@@ -79,9 +72,6 @@ class RemoteHolder:
         if self.lane is not None:
             # Its successor is there already, so there is nothing to wait for.
             self.lane.close()
-        if not self._is_started and holder.port:
-            self._is_started = True
-            self._supervisor.keep("lane of tickets", self._keep_connected)
 
     async def close(self) -> None:
         """Close the lane; what waits there is the router's again before this returns."""
@@ -101,7 +91,7 @@ class RemoteHolder:
                 lane = TicketLane(self._options, is_local=False, epoch=holder.epoch)
                 await lane.open_tcp((holder.host, holder.port), self._tls)
             except UnavailableError as error:
-                if not self._events.holder_is_away(self.node_id):
+                if not self._is_wanted(self.node_id):
                     await asyncio.Event().wait()
                 logger.info("%s; trying again", error)
                 if await self._wait(backoff.next_s()):
@@ -112,14 +102,14 @@ class RemoteHolder:
                 continue
             self.lane = lane
             lane.on_ended = self._lose
-            self._events.holder_changed(self.node_id)
+            self._changed(self.node_id)
             await lane.wait_ended()
             backoff.reset()
             await self._wait(backoff.next_s())
 
     def _lose(self) -> None:
         self.lane = None
-        self._events.holder_changed(self.node_id)
+        self._changed(self.node_id)
 
     async def _wait(self, delay_s: float) -> bool:
         """Wait for a while, or until there is another holder; return whether there is."""

@@ -35,7 +35,7 @@ from deployments.lane.frames import (
 from deployments.lane.handshake import ClientHandshake
 from deployments.lane.messages import Setup, decode_error, encode
 from deployments.lane.silence import SILENT_PERIODS, Silence
-from deployments.pool_queue.connection import NO_SLABS, epoch_of, hand_out, holder_name
+from deployments.pool_queue.connection import NO_SLABS, epoch_of, holder_name
 from deployments.pool_queue.messages import (
     LeaseEnd,
     SequenceQuestion,
@@ -50,8 +50,6 @@ from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.waiting_ticket import TicketLaneOptions, WaitingTicket
 from deployments.reactor.transport import Cancellable
 
-__all__ = ["TicketLane", "TicketLaneOptions"]
-
 logger = logging.getLogger(__name__)
 
 _MAX_NUMBER: Final = 0xFFFFFFFF
@@ -60,7 +58,7 @@ _ANSWER_TIMEOUT_S: Final = 2.0
 
 
 class TicketLane:
-    """A lane to one holder; implements `deployments.pool_queue.waiting_ticket.TicketSender`.
+    """A lane to one holder.
 
     Everything happens on the event loop on which it was made.
 
@@ -100,7 +98,7 @@ class TicketLane:
         self._queues: dict[tuple[str, int], TicketQueue] = {}
         self._last_number = 0
         self._ended: asyncio.Future[None] = loop.create_future()
-        self._handlers: dict[int, Callable[[Frame], None]] = {
+        self._connection.control = {
             GRANT: self._on_grant,
             ERROR: self._on_error,
             WITHDRAW: self._on_withdrawn,
@@ -177,7 +175,7 @@ class TicketLane:
         """Close the lane; what waits is the router's again before this returns."""
         self._connection.close("closed here")
 
-    # What its queues call: `deployments.pool_queue.waiting_ticket.TicketSender`
+    # What its queues call
 
     def write_down(self, waiting: WaitingTicket) -> int:
         """Give a request its number."""
@@ -262,7 +260,8 @@ class TicketLane:
 
     def take_frames(self, frames: list[Frame]) -> None:
         """Take grants, errors and what else the holder has to say."""
-        hand_out(frames, self._handlers)
+        for frame in frames:
+            self._connection.take_control(frame)
 
     def lost(self, reason: str) -> None:
         """Hand back what waits."""

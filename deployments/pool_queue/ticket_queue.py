@@ -12,7 +12,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from backends.api.errors import (
     InvalidArgumentError,
@@ -28,13 +28,11 @@ from deployments.lane.frames import FLAG_FINAL, LEASE_END, LOAD, TICKET, WITHDRA
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker, ticket_of
-from deployments.pool_queue.waiting_ticket import (
-    TicketSender,
-    WaitingTicket,
-    WaitingTickets,
-    not_begun,
-)
+from deployments.pool_queue.waiting_ticket import WaitingTicket, WaitingTickets, not_begun
 from deployments.reactor.transport import Cancellable
+
+if TYPE_CHECKING:
+    from deployments.pool_queue.ticket_lane import TicketLane
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +48,6 @@ _LONGEST_RETRY_S: Final = 0.2
 class TicketQueue:
     """The queue of one model version at a holder.
 
-    Args:
-        lane: The way to the holder.
-        config: The model's complete config.
-        version: Version number.
-
     Attributes:
         config: What it goes by.
         on_load: Called when the holder has told of its load; None for nobody.
@@ -65,7 +58,7 @@ class TicketQueue:
         tickets: Those of its requests that the holder has not decided on.
     """
 
-    def __init__(self, lane: TicketSender, config: ModelConfig, version: int) -> None:
+    def __init__(self, lane: "TicketLane", config: ModelConfig, version: int) -> None:
         self._lane = lane
         self._loop = asyncio.get_running_loop()
         self._clock_ns = time.monotonic_ns
@@ -97,7 +90,7 @@ class TicketQueue:
     def configure(self, config: ModelConfig) -> None:
         """Go by another config of the same model version from now on."""
         self.config = config
-        self._tickets = TicketMaker(config, self._clock_ns)
+        self._tickets = TicketMaker(config)
 
     # Requests
 

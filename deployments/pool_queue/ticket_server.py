@@ -7,8 +7,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.lane.connection import LaneConnection
@@ -30,9 +29,8 @@ from deployments.lane.frames import (
 )
 from deployments.lane.handshake import MIN_SECRET_BYTES, ServerHandshake
 from deployments.lane.messages import ErrorMessage, LaneLimits, Setup, encode
-from deployments.pool_queue.connection import NO_SLABS, TICKET_LIMITS, hand_out, holder_name
+from deployments.pool_queue.connection import NO_SLABS, TICKET_LIMITS, holder_name
 from deployments.pool_queue.foreign_ticket import ForeignTicket, HeldQueues, no_queue
-from deployments.pool_queue.listener import Listener
 from deployments.pool_queue.messages import (
     Grant,
     Lease,
@@ -43,14 +41,15 @@ from deployments.pool_queue.messages import (
     decode_sequence_question,
     decode_ticket,
 )
+from deployments.supervision.listener import Listener
 
 logger = logging.getLogger(__name__)
-
-Value = TypeVar("Value")
 
 BACKLOG: Final = 1024
 # Strangers who have connected and proved nothing yet.
 MAX_UNPROVED_COUNT = 256
+# Handshakes of TLS at the same time.
+_MAX_ARRIVING_COUNT: Final = 256
 
 
 class TicketServer:
@@ -80,7 +79,7 @@ class TicketServer:
         self.epoch = 0
         self.lanes: set[PartyLane] = set()
         self.unproved_count = 0
-        self._listeners: list[Listener] = []
+        self._listeners: list[Listener[object]] = []
 
     def open(self, sock: socket.socket, epoch: int) -> None:
         """Accept the routers of this node.
@@ -90,7 +89,7 @@ class TicketServer:
             epoch: Of the holder.
         """
         self.epoch = epoch
-        self._listeners.append(Listener(sock, self._end))
+        self._listen(sock, None)
 
     def accept_remote(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> int:
         """Accept the routers of other nodes, after `open`, and return the port.
@@ -99,10 +98,16 @@ class TicketServer:
             sock: A TCP socket that listens; it is closed with the server.
             tls: Context of these lanes; None leaves them in clear text.
         """
-        sock.setblocking(False)
         port: int = sock.getsockname()[1]
-        self._listeners.append(Listener(sock, self._end, tls, self.limits.handshake_timeout_s))
+        self._listen(sock, tls)
         return port
+
+    def _listen(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
+        timeout_s = self.limits.handshake_timeout_s
+        encryption = {} if tls is None else {"ssl": tls, "ssl_handshake_timeout": timeout_s}
+        listener: Listener[object] = Listener("ticket", self._end, _MAX_ARRIVING_COUNT)
+        listener.listen([sock], lambda: encryption)
+        self._listeners.append(listener)
 
     def close(self) -> None:
         """Give up the sockets, so that another may hold; then close the lanes.
@@ -111,7 +116,7 @@ class TicketServer:
         """
         self.epoch = 0
         for listener in self._listeners:
-            listener.close()
+            listener.release()
         self._listeners.clear()
         for lane in list(self.lanes):
             lane.close()
@@ -123,9 +128,6 @@ class TicketServer:
 class PartyLane:
     """A router's connection, and its requests that wait here; implements `ForeignParty`.
 
-    Args:
-        server: What the lanes of one holder share.
-
     Attributes:
         connection: What its transport talks to.
     """
@@ -136,7 +138,11 @@ class PartyLane:
         self._max_count = server.limits.max_inflight_count
         self._waiting: dict[int, ForeignTicket] = {}
         self._is_proved = False
-        self._handlers = {
+        loop, secret, limits = asyncio.get_running_loop(), server.secret, server.limits
+        self.connection = LaneConnection(
+            self, loop, ServerHandshake, secret, NO_SLABS, limits, offers_slabs=False
+        )
+        self.connection.control = {
             TICKET: self._on_ticket,
             WITHDRAW: self._on_withdraw,
             LEASE_END: self._on_lease_end,
@@ -144,10 +150,6 @@ class PartyLane:
             PING: self._on_ping,
             SEQUENCE: self._on_sequence,
         }
-        loop, secret, limits = asyncio.get_running_loop(), server.secret, server.limits
-        self.connection = LaneConnection(
-            self, loop, ServerHandshake, secret, NO_SLABS, limits, offers_slabs=False
-        )
 
     def close(self) -> None:
         """Close the lane; its router has its requests again."""
@@ -182,7 +184,8 @@ class PartyLane:
 
     def take_frames(self, frames: list[Frame]) -> None:
         """Take tickets, and what else the router has to say."""
-        hand_out(frames, self._handlers)
+        for frame in frames:
+            self.connection.take_control(frame)
 
     def lost(self, reason: str) -> None:
         """Cancel what waits; its requests are the router's."""
@@ -275,7 +278,7 @@ class PartyLane:
         if queue is None:
             return
         if asked.is_over:
-            queue.reports.askers.forget(self)
+            queue.reports.askers.pop(self, None)
         else:
             queue.asked_by(self, when_free=asked.when_free)
 
@@ -292,13 +295,10 @@ class PartyLane:
 
     def grant(self, grant: Grant) -> None:
         """Have the router send these requests as a part of a batch."""
-        waiting = self._waiting
-        gone = [at for at, number in enumerate(grant.tickets) if waiting.pop(number, None) is None]
-        if gone:
-            # Schedulers drop what is cancelled; the instance waits for these in vain, for a while.
-            logger.error("%s: batch %d has withdrawn tickets", self.describe(), grant.number)
-            grant = _without(grant, gone)
-        if grant.tickets and not self.connection.is_lost:
+        for number in grant.tickets:
+            # One that was withdrawn is not among them: schedulers drop what is cancelled.
+            self._waiting.pop(number, None)
+        if not self.connection.is_lost:
             self.connection.send(GRANT, 0, encode(grant))
             self.connection.flush()
 
@@ -321,19 +321,3 @@ class PartyLane:
         if not self.connection.is_lost:
             message = encode(ErrorMessage(error.code, error.message, error.phase))
             self.connection.send(ERROR, number, message, flags)
-
-
-def _without(grant: Grant, gone: list[int]) -> Grant:
-    def rest(values: Sequence[Value]) -> list[Value]:
-        return [value for at, value in enumerate(values) if at not in gone]
-
-    return Grant(
-        grant.epoch,
-        grant.number,
-        grant.instance,
-        rest(grant.tickets),
-        rest(grant.slots),
-        rest(grant.correlation_ids),
-        grant.party,
-        grant.place,
-    )

@@ -1,19 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""A ticket at the router's end, and what its queue and its lane want of each other."""
+"""A ticket at the router's end, and what lanes of tickets want of the router."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from backends.api.errors import TritonError
 from backends.api.request import SEQUENCE_START
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.batches import BatchPart
 from deployments.lane.messages import LaneLimits
 from deployments.pool_queue.connection import TICKET_LIMITS
-from deployments.pool_queue.messages import Grant
 from deployments.pool_queue.own_request import OwnRequest
+
+if TYPE_CHECKING:
+    from deployments.pool_queue.ticket_queue import TicketQueue
 
 
 class TicketOwner(Protocol):
@@ -31,28 +32,6 @@ class TicketOwner(Protocol):
 
     def reach(self, model_name: str, version: int, endpoint: InstanceEndpoint) -> None:
         """Open a lane to an instance that goes on with sequences, if there is none."""
-
-
-class DecidedHere(Protocol):
-    """A queue as its lane uses it; `deployments.pool_queue.ticket_queue.TicketQueue`.
-
-    Attributes:
-        tickets: Those of its requests that the holder has not decided on.
-    """
-
-    tickets: "WaitingTickets"
-
-    def granted(self, grant: Grant, granted: "Sequence[WaitingTicket]") -> None:
-        """Send requests as a part of a batch."""
-
-    def refused(self, waiting: "WaitingTicket", error: TritonError) -> None:
-        """Pass on the error of a request that does not wait any more."""
-
-    def unknown(self, waiting: "WaitingTicket", error: TritonError) -> None:
-        """Keep a request for a holder that does not know the model yet, for a while."""
-
-    def gone(self, waiting: "WaitingTicket", error: TritonError) -> None:
-        """End a request, or give it back, that the holder has no ticket of any more."""
 
 
 class WaitingTicket:
@@ -82,7 +61,7 @@ class WaitingTicket:
         "unknown_since_s",
     )
 
-    def __init__(self, queue: DecidedHere, request: OwnRequest, tries: int = 0) -> None:
+    def __init__(self, queue: "TicketQueue", request: OwnRequest, tries: int = 0) -> None:
         self.queue = queue
         self.request = request
         self.tries = tries
@@ -196,29 +175,3 @@ class TicketLaneOptions:
     owner: TicketOwner
     limits: LaneLimits = TICKET_LIMITS
     silence_s: float = 0.0
-
-
-class TicketSender(Protocol):
-    """A lane of tickets as its queues use it; `deployments.pool_queue.ticket_lane.TicketLane`."""
-
-    owner: TicketOwner
-    is_local: bool
-    max_message_bytes: int
-
-    @property
-    def is_open(self) -> bool: ...  # noqa: D102
-
-    def write_down(self, waiting: WaitingTicket) -> int:
-        """Give a request its number."""
-
-    def find(self, request: OwnRequest) -> WaitingTicket | None:
-        """Return what is written down of a request."""
-
-    def strike_out(self, number: int) -> WaitingTicket | None:
-        """Forget what is written down of a number."""
-
-    async def knows(self, model_name: str, version: int, correlation_id: int | str) -> bool | None:
-        """Ask the holder whether a sequence goes on there; None when it does not say."""
-
-    def send(self, kind: int, number: int, message: bytes = b"", flags: int = 0) -> None:
-        """Send a frame, if the lane is open."""

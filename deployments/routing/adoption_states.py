@@ -21,10 +21,8 @@ class AdoptionState(Enum):
     ALONE = auto()
     # The same, until it takes note that this process has asked to adopt it.
     ASKED = auto()
-    # Another process, the holder of its node.
+    # Another process, the holder of its node; or nobody, between one that is gone and the next.
     HELD = auto()
-    # Nobody: its holder is gone, and the next one to come.
-    ORPHANED = auto()
     # This process, once it has answered; nobody else any more.
     CLAIMED = auto()
     # This process.
@@ -41,8 +39,7 @@ class AdoptionEvent(Enum):
     CONNECTED = auto()
     LOST = auto()
     # It says who its holder is, or that it has none at present.
-    TOLD_OF_HOLDER = auto()
-    TOLD_OF_NONE = auto()
+    TOLD = auto()
     ASK = auto()
     ANSWERED = auto()
     # This process holds the queue no more, or has another one in its place.
@@ -58,31 +55,22 @@ _E: Final = AdoptionEvent
 TRANSITIONS: Final[Mapping[AdoptionState, Mapping[AdoptionEvent, AdoptionState]]] = {
     _S.UNREACHED: {_E.CONNECTED: _S.ALONE},
     _S.ALONE: {
-        _E.TOLD_OF_HOLDER: _S.HELD,
-        _E.TOLD_OF_NONE: _S.ORPHANED,
+        _E.TOLD: _S.HELD,
         _E.ASK: _S.ASKED,
         _E.LOST: _S.UNREACHED,
     },
     _S.ASKED: {
-        _E.TOLD_OF_HOLDER: _S.CLAIMED,
-        _E.TOLD_OF_NONE: _S.CLAIMED,
+        _E.TOLD: _S.CLAIMED,
         _E.LET_GO: _S.ALONE,
         _E.LOST: _S.UNREACHED,
     },
     _S.HELD: {
-        _E.TOLD_OF_HOLDER: _S.HELD,
-        _E.TOLD_OF_NONE: _S.ORPHANED,
-        _E.ASK: _S.CLAIMED,
-        _E.LOST: _S.UNREACHED,
-    },
-    _S.ORPHANED: {
-        _E.TOLD_OF_HOLDER: _S.HELD,
+        _E.TOLD: _S.HELD,
         _E.ASK: _S.CLAIMED,
         _E.LOST: _S.UNREACHED,
     },
     _S.CLAIMED: {
-        _E.TOLD_OF_HOLDER: _S.CLAIMED,
-        _E.TOLD_OF_NONE: _S.CLAIMED,
+        _E.TOLD: _S.CLAIMED,
         _E.ANSWERED: _S.ADOPTED,
         _E.LET_GO: _S.HELD,
         _E.LOST: _S.UNREACHED,
@@ -106,6 +94,6 @@ TRANSITIONS: Final[Mapping[AdoptionState, Mapping[AdoptionEvent, AdoptionState]]
 }
 
 # Nobody has asked them for this process, which may hold the queue of their node.
-FREE: Final = frozenset({_S.ALONE, _S.HELD, _S.ORPHANED})
+FREE: Final = frozenset({_S.ALONE, _S.HELD})
 # They work for this process, are to, or have done so.
 OURS: Final = frozenset({_S.ASKED, _S.CLAIMED, _S.ADOPTED, _S.RETIRED, _S.PARTED})

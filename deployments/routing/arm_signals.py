@@ -20,22 +20,17 @@ REPORT_S: Final = 1.0
 class ArmSignals:
     """Reports the arms of one router.
 
-    Args:
-        router: The router.
-
     Attributes:
-        subject: What is told, for the log.
         wanted: Set while the table has rollouts.
     """
 
     def __init__(self, router: Router) -> None:
-        self.subject = "rollouts"
         self.wanted = asyncio.Event()
         self._router = router
 
     def refresh(self) -> None:
         """Learn that the table is another one."""
-        if self._router.arms.rollouts:
+        if self._router.models.rollouts:
             self.wanted.set()
         else:
             self.wanted.clear()
@@ -49,7 +44,7 @@ class ArmSignals:
 
     async def tell(self, controller: ControllerLink) -> None:
         """Send a report, if there is anything to tell; what does not arrive is told next time."""
-        rollouts = self._router.arms.rollouts
+        rollouts = self._router.models.rollouts
         reports = [row for rollout in rollouts.values() for row in rollout.take_counts()]
         if not reports:
             return

@@ -16,10 +16,6 @@ _GREETING_TIMEOUT_S: Final = 5.0
 class InstanceCalls:
     """Calls instances.
 
-    Args:
-        links: The ways to them.
-        tasks: Runs greetings.
-
     Attributes:
         greeting: Method and payload of the control call that each instance gets when a lane to it
             opens; None for no call.
@@ -29,13 +25,6 @@ class InstanceCalls:
         self._links = links
         self._tasks = tasks
         self.greeting: tuple[str, bytes] | None = None
-
-    async def call(
-        self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
-    ) -> list[bytes]:
-        """Call a control method on instances; those that do not answer in time are left out."""
-        answers = await self.ask(links, method, timeout_s, payload)
-        return [answer for answer in answers if answer is not None]
 
     async def ask(
         self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
@@ -60,7 +49,7 @@ class InstanceCalls:
         if self.greeting is None:
             return
         method, payload = self.greeting
-        calls = self.call(links, method, _GREETING_TIMEOUT_S, payload)
+        calls = self.ask(links, method, _GREETING_TIMEOUT_S, payload)
         self._tasks.spawn(f"call of '{method}'", calls)
 
 

@@ -13,6 +13,7 @@ from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import SILENT_PERIODS, LaneClient, LaneInflight
 from deployments.lane.messages import limits_of
 from deployments.lane.tls import lane_tls
+from deployments.routing.lost_requests import end_or_resend
 from deployments.routing.node_pools import NodePools
 from deployments.routing.pool import Link, LinkPool, ModelPools
 from deployments.settings.lane_settings import LaneSettings
@@ -57,7 +58,6 @@ class LinkSet:
         node_id: Ray node of this process.
         connect: Opens a lane to a link's instance.
         on_connected: Called when a link has its lane.
-        on_lost: Called when a link has lost its lane, with the requests that were on it.
         opens_on_demand: Whether links to a model's instances open with `open_all`.
         own_incarnation: Instance in this process, which gets no link.
         heartbeat: What to do about silent instances; None to leave them alone.
@@ -69,7 +69,6 @@ class LinkSet:
         node_id: str,
         connect: Callable[[Link, OnLost], Awaitable[LaneClient]],
         on_connected: Callable[[Link], None],
-        on_lost: Callable[[Link, list[LaneInflight]], None],
         *,
         opens_on_demand: bool = False,
         own_incarnation: str = "",
@@ -80,14 +79,12 @@ class LinkSet:
         self._node_id = node_id
         self._connect = connect
         self._on_connected = on_connected
-        self._on_lost = on_lost
         self._opens_on_demand = opens_on_demand
         self._own_incarnation = own_incarnation
         self._heartbeat = heartbeat
         self._supervisor = Supervisor("links")
         self._is_checking = False
         self._links: dict[_Key, Link] = {}
-        self._leaving: dict[_Key, Link] = {}
         # The open lanes, also those of links that are closed to new requests.
         self._lanes: dict[LaneClient, Link] = {}
 
@@ -133,31 +130,23 @@ class LinkSet:
             if key not in wanted:
                 del self._links[key]
                 self._retire(link, is_leaving=key in leaving)
-                if link in link.pool.leaving:
-                    self._leaving[key] = link
-        self._sync_leaving(names, leaving, pools)
-
-    def _sync_leaving(
-        self, names: Collection[str], leaving: Mapping[_Key, _Wanted], pools: ModelPools
-    ) -> None:
-        for key, link in list(self._leaving.items()):
-            if key not in leaving and link.pool.key[0] in names:
-                _forget(self._leaving.pop(key))
+        left = [link for pool in pools.of(names) for link in pool.leaving]
+        for link in [link for link in left if key_of(link.endpoint) not in leaving]:
+            _forget(link)
         for endpoint, model_key in leaving.values():
-            pool = pools.get(model_key)
-            if pool is not None and (pool.is_used or not self._opens_on_demand):
-                self.open_leaving(pool, endpoint)
+            version = pools.get(model_key)
+            if version is not None and (version.is_used or not self._opens_on_demand):
+                self.open_leaving(version, endpoint)
 
     def open_leaving(self, pool: LinkPool, endpoint: InstanceEndpoint) -> None:
         """Open a link to an instance that goes on with its sequences only, if there is none."""
         key = key_of(endpoint)
-        is_known = key in self._links or key in self._leaving
+        is_known = key in self._links or _retired(pool, key) is not None
         if is_known or pool.sequences is None or endpoint.incarnation == self._own_incarnation:
             return
-        link = self._leaving[key] = self._new_link(pool, endpoint)
+        link = self._new_link(pool, endpoint)
         link.closed = True
-        pool.leaving.append(link)
-        pool.retired.append(link)
+        pool.leaving[link] = pool.retired[link] = None
 
     def open_all(self, pool: LinkPool) -> bool:
         """Open the links that wait for the first request; return whether there were any."""
@@ -169,9 +158,8 @@ class LinkSet:
 
     async def close(self) -> None:
         """Close all lanes; what is on them fails."""
-        for links in (self._links, self._leaving):
-            for key in list(links):
-                drop(links.pop(key))
+        for key in list(self._links):
+            drop(self._links.pop(key))
         await self._supervisor.close()
 
     def check(self) -> None:
@@ -212,8 +200,7 @@ class LinkSet:
         One to an instance that leaves stays open until that has left.
         """
         link.closed = True
-        if link in link.pool.links:
-            link.pool.links.remove(link)
+        link.pool.links.remove(link)
         lane, sequences = link.lane, link.pool.sequences
         if lane is None and not (is_leaving and sequences is not None):
             drop(link)
@@ -221,27 +208,25 @@ class LinkSet:
         if lane in link.pool.lanes:
             link.pool.lanes.remove(lane)
         if is_leaving:
-            link.pool.leaving.append(link)
+            link.pool.leaving[link] = None
         if sequences is not None:
-            link.pool.retired.append(link)
+            link.pool.retired[link] = None
         is_needed = self._node_pools.retired(link)
         if lane is not None and not (is_needed or is_leaving or sequences is not None):
             lane.close_when_idle()
 
     def _restore(self, pool: LinkPool, key: _Key) -> bool:
         """Take up a link again whose instance had left the table: its sequences went on there."""
-        link = next((each for each in pool.retired if key_of(each.endpoint) == key), None)
+        link = _retired(pool, key)
         if link is None:
             return False
         link.closed = False
         self._links[key] = link
-        self._leaving.pop(key, None)
-        if link in pool.leaving:
-            pool.leaving.remove(link)
+        pool.leaving.pop(link, None)
         pool.links.append(link)
         if link.lane is not None:
             pool.lanes.append(link.lane)
-        pool.retired.remove(link)
+        del pool.retired[link]
         self._node_pools.restored(link)
         return True
 
@@ -286,14 +271,12 @@ class LinkSet:
         if lane in link.pool.lanes:
             link.pool.lanes.remove(lane)
         link.lane = None
-        if link in link.pool.leaving:
-            link.pool.leaving.remove(link)
-        if link in link.pool.retired:
-            link.pool.retired.remove(link)
+        link.pool.leaving.pop(link, None)
+        link.pool.retired.pop(link, None)
         self._node_pools.lost(link)
         if not link.closed:
             self._start_connecting(link)
-        self._on_lost(link, orphans)
+        end_or_resend(link, orphans)
 
 
 async def open_lane(
@@ -335,12 +318,14 @@ def drop(link: Link) -> None:
 
 def _forget(link: Link) -> None:
     """Let go of an instance that has left; with sequences its end closes the lane."""
-    if link in link.pool.leaving:
-        link.pool.leaving.remove(link)
-    sequences = link.pool.sequences
-    if link.lane is None and link.task is not None:
-        if link in link.pool.retired:
-            link.pool.retired.remove(link)
+    pool = link.pool
+    pool.leaving.pop(link, None)
+    if link.lane is None:
+        pool.retired.pop(link, None)
         drop(link)
-    elif link.lane is not None and sequences is None:
+    elif pool.sequences is None:
         link.lane.close_when_idle()
+
+
+def _retired(pool: LinkPool, key: _Key) -> Link | None:
+    return next((each for each in pool.retired if key_of(each.endpoint) == key), None)

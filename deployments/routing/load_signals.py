@@ -42,12 +42,10 @@ class LoadSignals:
         clock_s: Seconds of a clock that only goes forward.
 
     Attributes:
-        subject: What is told, for the log.
         wanted: Set while the table has versions that autoscale.
     """
 
     def __init__(self, router: Router, clock_s: Callable[[], float] | None = None) -> None:
-        self.subject = "the load"
         self.wanted = asyncio.Event()
         self._router = router
         self._clock_s = clock_s or asyncio.get_running_loop().time
@@ -60,7 +58,7 @@ class LoadSignals:
 
         While there are any the next sample looks, so that of many changes the last one counts.
         """
-        if self._pools and self._router.autoscaled_pools():
+        if self._pools and self._router.autoscaled:
             self._is_stale = True
         else:
             self._look()
@@ -81,7 +79,7 @@ class LoadSignals:
     def _look(self) -> None:
         self._is_stale = False
         known = {watched.pool: watched for watched in self._pools}
-        pools = self._router.autoscaled_pools()
+        pools = self._router.autoscaled.values()
         if not self._pools:
             self._reported_s = self._clock_s()
         self._pools = [known.get(pool) or _WatchedPool(pool) for pool in pools]

@@ -23,8 +23,9 @@ from deployments.pool_queue.holder_port import HolderPort
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.precise_timer import PreciseTimer
 from deployments.pool_queue.remote_holder import RemoteHolder
-from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.ticket_lane import TicketLane
 from deployments.pool_queue.ticket_server import BACKLOG, TicketServer
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from deployments.routing.node_pools import NodePools
 from deployments.routing.pool import LinkPool, NodeQueue
 from deployments.settings.lane_settings import LaneSettings
@@ -56,7 +57,7 @@ class NodeMember:
 
 
 class Membership:
-    """Implements what lanes of tickets ask of a router: their owner, their events.
+    """What a router is to the lanes of tickets: their `TicketOwner`, a candidate, a client.
 
     Args:
         member: What the router is on its node.
@@ -85,7 +86,9 @@ class Membership:
         if member.may_hold and member.host:
             self._port = HolderPort(self._listen, asyncio.get_running_loop().time)
         name = socket_name(member.secret, member.node_id)
-        self._candidacy = Candidacy(name, self._server, options, self, port=self._port)
+        self._candidacy = Candidacy(
+            name, self._server, options, self._become_holder, self._use, port=self._port
+        )
         self._timer = PreciseTimer()
         self._is_closed = False
         self._options = options
@@ -122,9 +125,7 @@ class Membership:
         await self._tasks.close()
         self._timer.close()
 
-    # `deployments.pool_queue.election.CandidacyEvents`
-
-    def became_holder(self, epoch: int) -> None:
+    def _become_holder(self, epoch: int) -> None:
         """Hold the queues of the node."""
         port = 0
         if self._port is not None and self._server is not None:
@@ -149,27 +150,25 @@ class Membership:
                 self._candidacy.depose()
                 self._pools.follow(None)
 
-    def follow(self, lane: TicketLane | None) -> None:
+    def _use(self, lane: TicketLane | None) -> None:
         """Use the queues of the node's holder, or wait for the next one."""
         if lane is not None or not self._is_closed:
             self._pools.follow(lane)
 
-    # Other nodes: `deployments.pool_queue.remote_holder.RemoteHolderEvents`
+    # Other nodes
 
     def told_of_remote(self, node_id: str, holder: Holder) -> None:
         """Take what an instance of another node says of its holder."""
         remote = self._remote.get(node_id)
         if remote is None:
             tls = lane_tls(self._member.lanes.tls, self._member.secret).client
-            remote = RemoteHolder(node_id, self._options, self, tls)
+            remote = RemoteHolder(
+                node_id, self._options, self._pools.remote_changed, self._is_wanted, tls
+            )
             self._remote[node_id] = remote
         remote.told(holder)
 
-    def holder_changed(self, node_id: str) -> None:
-        """Use the queues of another node, or no longer."""
-        self._pools.remote_changed(node_id)
-
-    def holder_is_away(self, node_id: str) -> bool:
+    def _is_wanted(self, node_id: str) -> bool:
         """Forget the holder of a node that has no instance any more."""
         if any(pool.has_instance_at(node_id) for pool in self._pools.all()):
             return True
@@ -183,7 +182,7 @@ class Membership:
             return None
         return remote.lane.queue_of(*pool.key, pool.config)
 
-    # `deployments.pool_queue.ticket_queue.TicketOwner`
+    # `deployments.pool_queue.waiting_ticket.TicketOwner`
 
     def send_part(self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]) -> bool:
         """Send requests to an instance as a part of a batch; return whether that could be done."""

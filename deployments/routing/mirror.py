@@ -23,7 +23,7 @@ from typing import Final
 from backends.api.errors import TritonError
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.contracts.sinks import Inflight
-from deployments.rollouts.comparing import Mismatch, compare
+from deployments.rollouts.comparing import Mismatch, Tolerance, compare
 from deployments.routing.mismatch_file import MismatchFile
 from deployments.routing.model_rollout import Shadow
 from deployments.routing.served_model import ServedModel, Submit
@@ -69,12 +69,12 @@ class Mirror:
         """Take a request that was answered; the copy is sent later, or dropped and counted."""
         size_bytes = _bytes_of(request.inputs) + _bytes_of(response.outputs)
         pending = len(self._waiting) + self._under_way
-        if pending >= shadow.most_pending or self._bytes + size_bytes > MOST_BYTES:
+        if pending >= shadow.spec.max_pending or self._bytes + size_bytes > MOST_BYTES:
             shadow.counts.dropped += 1
             return
         self._bytes += size_bytes
         self._waiting.append(_Copy(self, shadow, request, response, size_bytes))
-        is_full = len(self._waiting) == MOST_UNDER_WAY or pending + 1 == shadow.most_pending
+        is_full = len(self._waiting) == MOST_UNDER_WAY or pending + 1 == shadow.spec.max_pending
         self._go_on_after(0.0 if is_full else self._pause_s)
 
     async def close(self) -> None:
@@ -117,7 +117,7 @@ class Mirror:
     def _judge(self, copy: "_Copy", difference: Mismatch | None) -> None:
         if difference is not None:
             copy.shadow.counts.mismatches += 1
-            self._mismatches.add(copy.described(difference), copy.shadow.mismatches_per_minute)
+            self._mismatches.add(copy.described(difference), copy.shadow.spec.mismatches_per_minute)
 
 
 class _Copy:
@@ -155,7 +155,7 @@ class _Copy:
 
     def start(self, find: Find, send: Submit) -> None:
         """Send the copy; whatever comes of it, `Mirror.ended` hears of it once."""
-        model = find(self.shadow.key, self.shadow.version)
+        model = find(self.shadow.key, self.shadow.spec.version)
         if model is None or model.pool.is_dormant or model.pool.is_restarting:
             self._end(None)
             return
@@ -165,11 +165,9 @@ class _Copy:
             request = _copied(self._request, model)
             model.checker.check(request)
             inflight = send(model, request, self)
-        except TritonError:
-            self._end(None)
-            return
-        except Exception:
-            _log.exception("a request could not be mirrored")
+        except Exception as error:
+            if not isinstance(error, TritonError):
+                _log.exception("a request could not be mirrored")
             self._end(None)
             return
         if not self._has_ended:
@@ -190,7 +188,8 @@ class _Copy:
     def difference(self, response: InferenceResponse) -> Mismatch | None:
         """Compare the shadow's answer with the one that the client had; runs on any thread."""
         try:
-            return compare(self._expected.outputs, response.outputs, self.shadow.tolerance)
+            tolerance = Tolerance(self.shadow.spec.atol, self.shadow.spec.rtol)
+            return compare(self._expected.outputs, response.outputs, tolerance)
         except Exception as error:
             return Mismatch("", f"cannot be compared: {type(error).__name__}: {error}")
 
@@ -201,7 +200,7 @@ class _Copy:
             "time_ns": time.time_ns(),
             "model": shadow.key,
             "version": self._expected.model_version,
-            "shadow_version": shadow.version,
+            "shadow_version": shadow.spec.version,
             "request_id": request.id,
             "inputs": [[each.name, each.datatype, [*each.shape]] for each in request.inputs],
             "output": difference.output,

@@ -11,8 +11,8 @@ from backends.api.request import InferenceRequest
 from deployments.contracts.arm_report import ArmReport
 from deployments.contracts.sinks import ResponseSink
 from deployments.rollouts.choice import SPACE, Chooser
-from deployments.rollouts.comparing import Tolerance
 from deployments.rollouts.encoding import decode_traffic
+from deployments.rollouts.spec import Shadow as ShadowSpec
 from deployments.rollouts.spec import Source, Traffic
 from deployments.routing.arm_count import ArmCount
 from deployments.tracing.passing_sink import ObservedSink
@@ -28,18 +28,12 @@ class Shadow:
 
     Attributes:
         key: The model's key.
-        version: The version that has the copy.
-        tolerance: How far answers may be apart.
-        most_pending: So many copies may wait or be under way.
-        mismatches_per_minute: So many differences are written to the file.
-        counts: Of that version.
+        spec: What is asked for.
+        counts: Of the version that has the copy.
     """
 
     key: str
-    version: int
-    tolerance: Tolerance
-    most_pending: int
-    mismatches_per_minute: int
+    spec: ShadowSpec
     counts: ArmReport
 
 
@@ -73,7 +67,8 @@ class ModelRollout:
         self._encoded = traffic
         self._traffic = decode_traffic(traffic)
         self._header_names = _header_names(self._traffic)
-        self._shadow = self._shadow_of(self._traffic)
+        spec = self._traffic.shadow
+        self._shadow = None if spec is None else Shadow(self._key, spec, self.counts(spec.version))
         self.stable = self._traffic.arms[0].version
 
     def version_for(
@@ -97,24 +92,11 @@ class ModelRollout:
         clients, who may change it once they have their answer.
         """
         shadow = self._shadow
-        if shadow is None or shadow.version == version:
+        if shadow is None or shadow.spec.version == version:
             return None
         if request.correlation_id or request.regions is not None or not self._chooser.mirrors():
             return None
         return shadow
-
-    def _shadow_of(self, traffic: Traffic) -> Shadow | None:
-        shadow = traffic.shadow
-        if shadow is None:
-            return None
-        return Shadow(
-            self._key,
-            shadow.version,
-            Tolerance(shadow.atol, shadow.rtol),
-            shadow.max_pending,
-            shadow.mismatches_per_minute,
-            self.counts(shadow.version),
-        )
 
     def counts(self, version: int) -> ArmReport:
         """Return what a version has counted since `take_counts`."""

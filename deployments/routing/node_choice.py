@@ -22,7 +22,8 @@ instances of the model, the own one first if it has any; ``now_ns`` is now.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from random import Random
+from typing import Final, NamedTuple
 
 from deployments.pool_queue.askers import is_shared
 from deployments.routing.node_view import NodeView, expected_wait_ns
@@ -43,13 +44,6 @@ _SAVED: Final = 0.5
 _FAR_SLOWER: Final = 3.0
 
 
-class Random(Protocol):
-    """A source of random numbers."""
-
-    def random(self) -> float:
-        """Return a number from 0.0 up to 1.0, without it."""
-
-
 class Move(NamedTuple):
     """Requests to be taken back from one node for another one, the oldest first.
 
@@ -64,24 +58,21 @@ class Move(NamedTuple):
     request_count: int
 
 
-def choose(
-    views: Sequence[NodeView], now_ns: int, random: Random, avoid: NodeView | None = None
-) -> NodeView:
+def choose(views: Sequence[NodeView], now_ns: int, random: Random) -> NodeView:
     """Return the node of the next request; the caller counts it there with `NodeView.sent`.
 
     Args:
         views: At least one.
         now_ns: Now.
         random: Chooses among nodes that are nearly equal.
-        avoid: A node that is not to be chosen unless there is no other.
     """
     first = views[0]
     if len(views) == 1:
         return first
-    own = first if first.is_own and first is not avoid else None
+    own = first if first.is_own else None
     if own is not None and (own.free_count() > 0 or own.is_unheard):
         return own
-    best = _best_other(views, now_ns, random, avoid)
+    best = _best_other(views, now_ns, random)
     if best is None:
         return own or first
     if own is None or best.probed_ns == now_ns:
@@ -192,9 +183,7 @@ def asked_in_vain(views: Sequence[NodeView]) -> list[NodeView]:
     return asked
 
 
-def _best_other(
-    views: Sequence[NodeView], now_ns: int, random: Random, avoid: NodeView | None
-) -> NodeView | None:
+def _best_other(views: Sequence[NodeView], now_ns: int, random: Random) -> NodeView | None:
     """Return the best of some of the other nodes, or one that is to be probed."""
     count = len(views)
     start = int(random.random() * count)
@@ -203,7 +192,7 @@ def _best_other(
     compared = equals = 0
     for offset in range(count):
         view = views[(start + offset) % count]
-        if view is avoid or view.is_own:
+        if view.is_own:
             continue
         if not view.is_trusted(now_ns):
             if not view.is_probe_due(now_ns):

@@ -4,20 +4,20 @@
 
 A node is reached by the queue of its pool, or, while it has a pool of one, by the instance's own
 lane. A queue that another process holds says how much waits there; what it says goes to
-`PlaceEvents`. While its holder has no such queue, because the node's instances are gone or not
+`NodeRoutes`. While its holder has no such queue, because the node's instances are gone or not
 adopted yet, the node is *away*: what may as well wait elsewhere is sent there.
 """
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from backends.api.errors import TritonError
 from backends.api.request import InferenceResponse
 from deployments.lane.client import LaneClient
 from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.held_queue import HeldQueue
-from deployments.pool_queue.messages import Lease, Load
+from deployments.pool_queue.messages import Load
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.routing.node_view import NodeView
@@ -25,30 +25,15 @@ from deployments.routing.pool import Link, NodeQueue
 from deployments.routing.routed_request import RoutedRequest
 from deployments.tracing.passing_sink import PassingSink
 
+if TYPE_CHECKING:
+    from deployments.routing.node_routes import NodeRoutes
+
 # Learns what became of a request that was withdrawn: it is back, or None.
 Taken = Callable[[OwnRequest | None], None]
 
 
-class PlaceEvents(Protocol):
-    """What a node's holder says; `deployments.routing.node_routes.NodeRoutes`."""
-
-    def learned(self, place: "NodePlace", load: Load) -> None:
-        """Take what the node says of its load."""
-
-    def leased(self, place: "NodePlace", queue: TicketQueue, lease: Lease) -> None:
-        """Use the lease for a request that waits elsewhere, or give it back."""
-
-    def turned_away(self, place: "NodePlace") -> bool:
-        """Learn that the place is away; return whether there is another one."""
-
-
 class NodePlace:
     """The instances of a model version on one node.
-
-    Args:
-        node_id: The node.
-        is_own: Whether it is this router's.
-        events: Learns what its holder says.
 
     Attributes:
         links: The ways to its instances.
@@ -56,7 +41,7 @@ class NodePlace:
         view: What is known of it.
     """
 
-    def __init__(self, node_id: str, *, is_own: bool, events: PlaceEvents) -> None:
+    def __init__(self, node_id: str, *, is_own: bool, events: "NodeRoutes") -> None:
         self.node_id = node_id
         self.is_own = is_own
         self.links: list[Link] = []
@@ -174,8 +159,16 @@ class NodePlace:
                 best = lane
         return best
 
-    def start(self, request: OwnRequest, *, was_promised: bool = False) -> bool:
-        """Send a request there; return whether that could be done."""
+    def start(
+        self, request: OwnRequest, *, was_promised: bool = False, is_compared: bool = True
+    ) -> bool:
+        """Send a request there; return whether that could be done.
+
+        Args:
+            request: The request.
+            was_promised: Whether it is counted already.
+            is_compared: Whether there is another node; else how long it takes is not measured.
+        """
         if self.queue is not None:
             self.view.sent(was_promised=was_promised)
             self.queue.start(request)
@@ -183,19 +176,11 @@ class NodePlace:
         lane = self.lane(avoid=request.lane)
         if lane is None:
             return False
-        request.sink = TimedSink(request, lane, self.view)
-        _start_on(lane, request)
-        return True
-
-    def start_at_only(self, request: OwnRequest) -> bool:
-        """Send a request to a pool of one beside which there is no other node; return as `start`.
-
-        It is not measured, as it is compared with nothing.
-        """
-        lane = self.lane(avoid=request.lane)
-        if lane is None:
-            return False
-        _start_on(lane, request)
+        if is_compared:
+            request.sink = TimedSink(request, lane, self.view)
+        request.queue = None
+        request.count_wait()
+        lane.start(request)
         return True
 
     def withdraw(self, count: int, taken: Taken) -> int:
@@ -216,10 +201,6 @@ class NodePlace:
                 taken(request.moved() if isinstance(request, RoutedRequest) else None)
         return len(requests)
 
-    def starts(self) -> list[OwnRequest]:
-        """Return the first requests of sequences that wait there and may begin elsewhere."""
-        return [] if self.queue is None else self.queue.starts()
-
     def give_up(self, start: OwnRequest, taken: Taken) -> bool:
         """Have a sequence begin elsewhere that waits for a slot there.
 
@@ -235,22 +216,11 @@ class NodePlace:
         return is_back
 
 
-def _start_on(lane: LaneClient, request: OwnRequest) -> None:
-    request.queue = None
-    request.count_wait()
-    lane.start(request)
-
-
 class TimedSink(PassingSink):
     """Tells a view how long a pool of one took to answer, unless another lane has the request then.
 
     With the terminal outcome the request gets its own sink back: what refers to itself, tensors
     included, is not freed before the garbage collector looks.
-
-    Args:
-        request: The request, whose sink this becomes.
-        lane: Where it is sent.
-        view: Of the instance's node.
 
     Attributes:
         sink: Where outcomes go.

@@ -201,14 +201,14 @@ class NodePools:
         if held is not None and (held.config is config or held.configure(config)):
             return
         name, version = pool.key
-        last = 0 if held is None else held.last_number
+        last = 0 if held is None else held.waiting.last_number
         try:
             pool.held = HeldQueue(config, version, adopt.epoch, self.clock, self.holds, last)
         except TritonError as error:
             _log.error("model '%s' version %d has no queue: %s", name, version, error)
             return
         if config.sequence_batching is not None:
-            pool.held.undecided.has_heard = partial(self._has_heard, pool)
+            pool.held.has_heard = partial(self._has_heard, pool)
         # As of a new holder: they tell what runs there, and so do those that leave.
         former = [link for link in self._open_of(pool) if held and link.queue is held]
         for link in former:
@@ -259,8 +259,6 @@ class NodePools:
         if queue is not pool.queue:
             pool.queue = queue
             self._queue_changed(pool)
-        if pool.held is not None:
-            pool.held.undecided.look()
 
     # The instances
 
@@ -317,7 +315,7 @@ class NodePools:
     def part_from(self, link: Link) -> bool:
         """Let go of an instance that has left the table and has done what it had to."""
         queue = link.queue
-        if queue is not None and queue.is_needed(link.endpoint.incarnation):
+        if queue is not None and queue.waiting.is_needed(link.endpoint.incarnation):
             return False
         link.move(AdoptionEvent.NOTHING_LEFT)
         self._part(link)
@@ -346,7 +344,7 @@ class NodePools:
         if adopt is not None and is_open and link.pool.is_pooled and link.adoption in FREE:
             link.ask(adopt)
 
-    # `deployments.routing.pool.InstanceEvents`
+    # What links hear
 
     def adopted(self, link: Link, message: Adopted) -> None:
         """Learn that an instance takes batches from here."""
@@ -369,7 +367,7 @@ class NodePools:
         pool, adopt = link.pool, self._adopt
         if link.is_local and adopt is not None and message.epoch > adopt.epoch:
             self.deposed()
-        link.move(AdoptionEvent.TOLD_OF_HOLDER if message.epoch else AdoptionEvent.TOLD_OF_NONE)
+        link.move(AdoptionEvent.TOLD)
         if not self._is_on:
             return
         if not link.is_local:

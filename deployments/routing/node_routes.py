@@ -11,10 +11,10 @@ faster one looks, while questions are open, whether anything waits for an answer
 
 import asyncio
 import hashlib
-import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from random import Random
 from typing import Final
 
 from deployments.pool_queue.messages import Lease, Load
@@ -32,7 +32,8 @@ from deployments.routing.node_choice import (
 )
 from deployments.routing.node_place import NodePlace
 from deployments.routing.node_view import NodeView
-from deployments.routing.pool import Link, LinkPool, NodeQueue, SequencePlaces
+from deployments.routing.pool import Link, LinkPool, NodeQueue
+from deployments.routing.sequence_routes import SequenceRoutes
 
 # While requests wait, or a node is to say something, this often.
 _LOOK_S: Final = 0.1
@@ -41,10 +42,11 @@ _QUESTION_S: Final = 0.002
 # A node that has told of a free instance to which nothing goes is not asked again for so long.
 _TOLD_NS: Final = 1_000_000
 _MOST: Final = 1 << 30
+_RANDOM: Final = Random()  # noqa: S311 - shares load
 
 
 class NodeRoutes:
-    """The nodes of one model version; implements `deployments.routing.node_place.PlaceEvents`.
+    """The nodes of one model version.
 
     Args:
         pool: Its instances.
@@ -93,7 +95,6 @@ class NodeRoutes:
                 place.links = []
                 places[node_id] = place
             place.links.append(link)
-        self._by_node = places
         self._places = sorted(places.values(), key=lambda place: not place.is_own)
         for place in self._places:
             queue = self._pool.queue
@@ -139,13 +140,13 @@ class NodeRoutes:
             return True
         if len(places) == 1 and places[0].queue is None:
             only = places[0]
-            return (only.is_own or not local_only) and only.start_at_only(request)
+            return (only.is_own or not local_only) and only.start(request, is_compared=False)
         if self._starts_here(request):
             return True
         now_ns = time.monotonic_ns()
         views = self._some_views(now_ns, local_only=local_only)
         while views:
-            view = choose(views, now_ns, random)
+            view = choose(views, now_ns, _RANDOM)
             place = self._place_of(view)
             if place.start(request):
                 self._watch()
@@ -177,7 +178,7 @@ class NodeRoutes:
         views = self._views(now_ns, local_only=local_only)
         if not views:
             return None
-        view = choose_for_sequence(views, now_ns, random)
+        view = choose_for_sequence(views, now_ns, _RANDOM)
         view.promised()
         self._watch()
         place = self._place_of(view)
@@ -217,7 +218,8 @@ class NodeRoutes:
     def leased(self, place: NodePlace, queue: TicketQueue, lease: Lease) -> None:
         """Use a lease for the request that waits longest elsewhere, or give it back."""
         now_ns = time.monotonic_ns()
-        place.view.leased()
+        # That is the answer to the question.
+        place.view.asked_ns = None
         views = self._views(now_ns)
         sources = [view for view in views if self._place_of(view).has_movable]
         view = for_lease(sources, place.view, now_ns)
@@ -247,7 +249,7 @@ class NodeRoutes:
             if places[0].look():
                 views.append(places[0].view)
         others = count - first
-        start = int(random.random() * others)  # noqa: S311 - nothing to guess
+        start = int(_RANDOM.random() * others)
         compared = 0
         for offset in range(others):
             place = places[first + (start + offset) % others]
@@ -293,14 +295,14 @@ class NodeRoutes:
         room = free_count - self._restarting_count
         for view in full:
             place = self._place_of(view)
-            for start in place.starts() if room > 0 else ():
+            for start in place.queue.starts() if place.queue is not None and room > 0 else ():
                 if room > 0:
                     sequences.hold(start)
                     self._restarting_count += 1
                     room -= place.give_up(start, partial(self._restarted, sequences, start))
 
     def _restarted(
-        self, sequences: SequencePlaces, start: OwnRequest, back: OwnRequest | None
+        self, sequences: SequenceRoutes, start: OwnRequest, back: OwnRequest | None
     ) -> None:
         self._restarting_count -= 1
         sequences.release(start, is_back=back is not None)
@@ -321,7 +323,7 @@ class NodeRoutes:
         if not any(place.has_movable for place in self._places):
             self._ask_no_more()
             return
-        for view in to_ask([x for x in views if not _is_told(x, now_ns)], now_ns, random):
+        for view in to_ask([x for x in views if not _is_told(x, now_ns)], now_ns, _RANDOM):
             self._place_of(view).ask(when_free=True)
             self._watch_questions()
 

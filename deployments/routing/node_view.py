@@ -67,7 +67,7 @@ class NodeView:
     Attributes:
         load: How much waited there when that was said; of a pool of one, nothing.
         known_ns: When that was said, or when a pool of one answered last; None means never.
-        sent_count: Requests this router has sent there since.
+        sent_count: Requests this router has sent there since; 0 of a queue in this process.
         waiting_count: This router's requests there that have not been granted; of a pool of one,
             that have not been answered.
         asked_ns: When it was asked to tell of a free instance; None when it has told.
@@ -109,19 +109,16 @@ class NodeView:
         if is_free(load):
             self.asked_ns = None
 
-    def leased(self) -> None:
-        """Learn that the node has given a lease: it has answered the question."""
-        self.asked_ns = None
-
     def promised(self, count: int = 1) -> None:
         """Count requests that will be sent there once they are withdrawn elsewhere."""
-        self.sent_count += count
+        if self.queue is None:
+            self.sent_count += count
 
     def sent(self, *, was_promised: bool = False) -> None:
         """Count a request sent there."""
         self.waiting_count += 1
         if not was_promised:
-            self.sent_count += 1
+            self.promised()
 
     def answered(self, answer_ns: int, now_ns: int) -> None:
         """Learn that a pool of one has answered a request, and how long that took."""
@@ -190,21 +187,14 @@ class NodeView:
 
     def free_slot_count(self) -> int:
         """Return how many sequences may start there, as far as is known."""
-        if self.queue is not None:
-            return self.queue.load.free_slot_count
-        return self.load.free_slot_count - self.sent_count
+        return self.current_load.free_slot_count - self.sent_count
 
     def free_count(self) -> int:
         """Return how many requests would be executed at once, as far as is known."""
-        if self.is_single:
+        if self.is_single or (self.is_own and self.queue is None):
+            # At the own node the next one is there in no time, so it is simply tried.
             return int(not self.waiting_count)
-        if self.queue is not None:
-            load = self.queue.load
-            return load.free_count - load.waiting_count
-        if self.is_own:
-            # The next one is there in no time, so it is simply tried.
-            return int(not self.waiting_count)
-        load = self.load
+        load = self.current_load
         return load.free_count - load.waiting_count - self.sent_count
 
     def request_cost_ns(self) -> float:
@@ -221,14 +211,12 @@ def expected_wait_ns(view: NodeView, now_ns: int) -> float:
     if view.is_single:
         return view.network_ns + _single_wait_ns(view, now_ns)
     queue, known_ns = view.queue, view.known_ns
-    load = view.load if queue is None else queue.load
+    load = view.current_load
     execution_ns = load.execution_ns or _UNKNOWN_EXECUTION_NS
     batch_size = max(1.0, load.batch_size)
-    ahead = load.waiting_count - load.free_count * batch_size
-    if queue is None:
-        if known_ns is None:
-            return view.network_ns + execution_ns * (1 + view.waiting_count)
-        ahead += view.sent_count
+    if queue is None and known_ns is None:
+        return view.network_ns + execution_ns * (1 + view.waiting_count)
+    ahead = load.waiting_count - load.free_count * batch_size + view.sent_count
     wait_ns = 0.0
     if ahead >= 0:
         wait_ns = execution_ns * (1 + ahead / batch_size) / max(1, load.instance_count)

@@ -28,12 +28,7 @@ _Outcome = InferenceResponse | TritonError | None
 
 
 class OrderedSink(PassingSink):
-    """Hands a request's outcomes on when those of all earlier requests have been.
-
-    Args:
-        order: The order of the model's requests; this one is the last of them.
-        sink: Where the outcomes go.
-    """
+    """Hands a request's outcomes on when those of all earlier requests have been."""
 
     __slots__ = ("_order",)
 

@@ -3,11 +3,10 @@
 """The instances of one model version as a router sees them, and which of them gets a request."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING
 
-from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.batches import Adopted, Done, Holder
@@ -19,33 +18,15 @@ from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.routing.adoption_states import OURS, TRANSITIONS, AdoptionEvent, AdoptionState
 from deployments.routing.ordered_sink import Orders
 
-# A request crosses the network, and leaves the slabs behind, only to save a wait: an instance of
-# this node is chosen until it has this many requests more than the best one of another node.
-LOCAL_MARGIN: Final = 1
-# Half a request more than that, so that an instance of this node wins a tie.
-_REMOTE_LOAD: Final = LOCAL_MARGIN + 0.5
-
+if TYPE_CHECKING:
+    from deployments.routing.node_pools import NodePools
+    from deployments.routing.node_routes import NodeRoutes
+    from deployments.routing.sequence_routes import SequenceRoutes
 
 # A model's key and a version number.
 PoolKey = tuple[str, int]
 # The queue of one model version on one node: in this process, or at its holder in another one.
 NodeQueue = HeldQueue | TicketQueue
-
-
-class InstanceEvents(Protocol):
-    """Who acts upon what instances tell; `deployments.routing.node_pools.NodePools`."""
-
-    def adopted(self, link: "Link", message: Adopted) -> None:
-        """Learn that an instance takes batches from here."""
-
-    def part_from(self, link: "Link") -> bool:
-        """Let go of an instance that has left the table and has done what it had to."""
-
-    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
-        """Send a request by way of the queue."""
-
-    def told_of_holder(self, link: "Link", message: Holder) -> None:
-        """Learn who decides what an instance executes."""
 
 
 class Link:
@@ -68,7 +49,7 @@ class Link:
     )  # fmt: skip
 
     # Set when its lane opens.
-    _events: InstanceEvents
+    _events: "NodePools"
 
     def __init__(self, endpoint: InstanceEndpoint, pool: "LinkPool", *, is_local: bool) -> None:
         self.endpoint = endpoint
@@ -98,7 +79,7 @@ class Link:
 
     # What it tells over its lane, and what it is told
 
-    def tell(self, events: InstanceEvents, lane: LaneClient) -> None:
+    def tell(self, events: "NodePools", lane: LaneClient) -> None:
         """Have somebody act upon what the instance tells over a lane that has opened."""
         self._events = events
         self._unanswered_count = 0
@@ -151,53 +132,6 @@ class Link:
         self._events.told_of_holder(self, message)
 
 
-class SequencePlaces(Protocol):
-    """Where the sequences of a model version run; see `deployments.routing.sequence_routes`."""
-
-    def start(self, inflight: OwnRequest) -> None:
-        """Send a request that has a correlation id to where its sequence runs."""
-
-    def refused(self, inflight: OwnRequest, error: TritonError) -> None:
-        """Send a request elsewhere whose sequence is not where it was, or end it."""
-
-    def hold(self, start: OwnRequest) -> None:
-        """Keep what follows a sequence's first request, which is taken back from where it waits."""
-
-    def release(self, start: OwnRequest, *, is_back: bool) -> None:
-        """Send it, if it is back, and what followed."""
-
-
-class PoolRoutes(Protocol):
-    """The nodes of a model version; see `deployments.routing.node_routes`.
-
-    Attributes:
-        is_only_here: Whether all its instances are on this node, those that leave included.
-    """
-
-    is_only_here: bool
-
-    def refresh(self, links: Sequence[Link]) -> None:
-        """Look again at where instances are and how requests get there."""
-
-    def send(self, request: OwnRequest) -> bool:
-        """Send a request to one of the nodes; return whether that could be done."""
-
-    def link_for_sequence(self, correlation_id: int | str, *, local_only: bool) -> Link | None:
-        """Return the way to an instance of the node where a new sequence is to begin."""
-
-    def is_away(self, link: Link) -> bool:
-        """Whether a link's node has no queue at present for what is to begin."""
-
-    def queue_at(self, link: Link) -> NodeQueue | None:
-        """Return the queue of a link's node, where sequences begin; None while it has none."""
-
-    def queues(self) -> list[NodeQueue]:
-        """Return the queues of the nodes that have one."""
-
-    def close(self) -> None:
-        """Take nothing back any more."""
-
-
 @dataclass(slots=True, eq=False)
 class LinkPool:
     """The instances of one model version, and the requests that wait for a first lane.
@@ -209,7 +143,6 @@ class LinkPool:
         sequences: Where its sequences run; None when the model has none.
         retired: Ways to instances that have left the table and go on with their sequences.
         order: The order of its responses; None when any will do.
-        next_index: Where `choose` started last.
         unopened: Of a router that opens lanes on demand: instances without a lane, until the
             first request.
         is_used: Whether there was a first request.
@@ -230,20 +163,19 @@ class LinkPool:
     links: list[Link] = field(default_factory=list)
     lanes: list[LaneClient] = field(default_factory=list)
     waiting: dict[OwnRequest, float] = field(default_factory=dict)
-    sequences: SequencePlaces | None = None
-    retired: list[Link] = field(default_factory=list)
+    sequences: "SequenceRoutes | None" = None
+    retired: dict[Link, None] = field(default_factory=dict)
     order: Orders | None = None
-    next_index: int = 0
     unopened: list[InstanceEndpoint] = field(default_factory=list)
     is_used: bool = False
-    leaving: list[Link] = field(default_factory=list)
+    leaving: dict[Link, None] = field(default_factory=dict)
     has_own: bool = False
     key: tuple[str, int] = ("", 0)
     config: ModelConfig | None = None
     is_pooled: bool = False
     queue: NodeQueue | None = None
     held: HeldQueue | None = None
-    routes: PoolRoutes | None = None
+    routes: "NodeRoutes | None" = None
     is_dormant: bool = False
     is_restarting: bool = False
     wake_s: float = 0.0
@@ -254,30 +186,13 @@ class LinkPool:
         return any(link.endpoint.node_id == node_id for link in (*self.links, *self.retired))
 
     def choose(self, avoid: object | None = None) -> LaneClient | None:
-        """Return the open lane with the fewest requests outstanding, those of this node preferred.
-
-        Args:
-            avoid: A lane that is not to be chosen.
-
-        Returns:
-            The lane; None when there is none.
-        """
-        lanes = self.lanes
-        if len(lanes) == 1:
-            only = lanes[0]
-            return None if only is avoid or only.draining else only
+        """Return the open lane with the fewest requests outstanding; None when there is none."""
         best: LaneClient | None = None
-        least = 0.0
-        count = len(lanes)
-        # Starting one further each time spreads equal instances evenly.
-        self.next_index = start = (self.next_index + 1) % count if count else 0
-        for offset in range(count):
-            lane = lanes[(start + offset) % count]
+        for lane in self.lanes:
             if lane is avoid or lane.draining:
                 continue
-            load = lane.outstanding if lane.is_local else lane.outstanding + _REMOTE_LOAD
-            if best is None or load < least:
-                best, least = lane, load
+            if best is None or lane.outstanding < best.outstanding:
+                best = lane
         return best
 
 

@@ -39,7 +39,7 @@ def make_report(router: Router) -> bytes:
     """Return the report of a router; empty when nothing was counted there."""
     rows = [
         (model.key, model.version, counters)
-        for model in router.all_served()
+        for model in router.models.all()
         for counters in model.own_statistics()
     ]
     rows += router.queue_counters()

@@ -10,7 +10,7 @@ Everything here runs on one event loop.
 """
 
 import time
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Collection
 from dataclasses import replace
 from functools import partial
 
@@ -24,15 +24,13 @@ from deployments.admission.admissions import Admissions
 from deployments.admission.rules import AdmissionDefaults
 from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.lane.client import LaneClient
 from deployments.metrics.counters import Snapshot
-from deployments.pool_queue.own_request import OwnRequest
 from deployments.response_cache.store import CacheStore
-from deployments.routing.arms import Arms
 from deployments.routing.instance_calls import InstanceCalls
 from deployments.routing.links import Heartbeat, LinkSet, drop, key_of, open_lane
-from deployments.routing.lost_requests import end_or_resend
 from deployments.routing.membership import Membership, NodeMember
+from deployments.routing.mirror import Mirror
+from deployments.routing.mismatch_file import MismatchFile, default_folder
 from deployments.routing.node_pools import NodePools
 from deployments.routing.node_routes import NodeRoutes
 from deployments.routing.ordered_sink import OrderedSink, order_of
@@ -65,9 +63,12 @@ class Router:
     Attributes:
         table: The table as it is known here.
         node_id: Ray node of this process.
+        cache: See above.
+        autoscaled: The pools of the versions whose number of instances follows their load.
         node_pools: The pools of this node and their queues.
         calls: Control calls on instances.
-        arms: Chooses versions where models have rollouts.
+        models: The ready versions.
+        mirror: Copies requests to shadows.
     """
 
     def __init__(
@@ -89,24 +90,23 @@ class Router:
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
         self.node_id = node_id
-        self._cache = cache
+        self.cache = cache
         self._links = LinkSet(
             node_id,
             partial(open_lane, secret, slabs, lanes),
             self._connected,
-            end_or_resend,
             opens_on_demand=opens_on_demand,
             own_incarnation=own_incarnation,
             heartbeat=heartbeat,
             node_pools=self.node_pools,
         )
         self._pools = ModelPools()
-        self._autoscaled: dict[tuple[str, int], LinkPool] = {}
-        self._served = ServedModels(self._pool_for, self._find_step, cache)
+        self.autoscaled: dict[tuple[str, int], LinkPool] = {}
+        self.models = ServedModels(self._pool_for, self._find_step, cache, self._open_lanes)
         self._tasks = Supervisor("router")
         self._membership: Membership | None = None
         self.calls = InstanceCalls(self._links, self._tasks)
-        self.arms = Arms(self._served, self._open_lanes, self.submit)
+        self.mirror = Mirror(self.submit, self.models.get, MismatchFile(default_folder()))
 
     def wake_with(self, wakes: Wakes) -> None:
         """Have dormant versions woken that requests come for, from now on."""
@@ -114,12 +114,7 @@ class Router:
 
     def admit_with(self, defaults: AdmissionDefaults) -> None:
         """Refuse clients' requests under overload, from the next table on."""
-        self._served.admissions = Admissions(time.monotonic_ns, defaults)
-
-    @property
-    def admissions(self) -> Admissions:
-        """The gates of the versions served."""
-        return self._served.admissions
+        self.models.admissions = Admissions(time.monotonic_ns, defaults)
 
     def join_node(self, member: NodeMember) -> None:
         """Hold the queues of this node's pools from now on, or use those that another holds."""
@@ -141,7 +136,7 @@ class Router:
         changed = table.changed_since(before)
         if not changed:
             return
-        self._served.update(table, changed)
+        self.models.update(table, changed)
         models = [table.models[name] for name in changed if name in table.models]
         versions = [((each.name, one.version), one) for each in models for one in each.versions]
         wanted = {key_of(it): (it, key) for key, one in versions for it in one.instances}
@@ -158,24 +153,26 @@ class Router:
 
     def _forget_unserved(self, names: Collection[str]) -> None:
         for pool in self._pools.of(names):
-            if pool.key not in self._served and not pool.links:
+            if pool.key not in self.models and not pool.links:
                 self._pools.remove(pool.key)
-                self._autoscaled.pop(pool.key, None)
+                self.autoscaled.pop(pool.key, None)
                 self.node_pools.forget(pool)
                 if pool.routes is not None:
                     pool.routes.close()
                 self._waiting.fail(pool, no_instance(name_of(pool.key[0])))
-                for link in pool.retired:
+                for link in (*pool.leaving, *pool.retired):
                     if link.lane is not None:
                         link.lane.close_when_idle()
+                    else:
+                        drop(link)
 
     def _pool_for(self, key: tuple[str, int], config: ModelConfig) -> LinkPool:
         pool = self._pools.make(key)
         # Queues tell each other by name which pool they speak of.
         pool.config = config if key[0] == config.name else replace(config, name=key[0])
-        self._autoscaled.pop(key, None)
+        self.autoscaled.pop(key, None)
         if is_autoscaled(config):
-            self._autoscaled[key] = pool
+            self.autoscaled[key] = pool
         sequences = config.sequence_batching
         if sequences is not None and pool.sequences is None:
             routes = pool.routes = pool.routes or self._new_routes(pool)
@@ -183,23 +180,6 @@ class Router:
         if pool.order is None:
             pool.order = order_of(config)
         return pool
-
-    @property
-    def has_cache(self) -> bool:
-        """Whether models may have a response cache."""
-        return self._cache is not None
-
-    def cache_gauges(self) -> Mapping[str, float]:
-        """Return what metrics show of the whole cache."""
-        return {} if self._cache is None else self._cache.gauges()
-
-    def served(self, name: str, version: int) -> ServedModel | None:
-        """Return a ready version, or None."""
-        return self._served.get(name, version)
-
-    def all_served(self) -> list[ServedModel]:
-        """Return all ready versions."""
-        return self._served.all()
 
     def find(self, name: str, version: int = -1) -> ServedModel:
         """Return a ready version; a negative number means the newest.
@@ -212,7 +192,7 @@ class Router:
             InvalidArgumentError: Several models have the name.
             UnavailableError: The version is not ready.
         """
-        served = self._served
+        served = self.models
         found = served.newest.get(name) if version < 0 else served.get(name, version)
         if found is None and name in served.keys:
             key = served.keys[name]
@@ -228,14 +208,10 @@ class Router:
 
     def first_use(self, name: str) -> Awaitable[None] | None:
         """Return what loads a model that `find` does not know yet; None for any other."""
-        return self._waiting.wakes.first_use(self.key_of(name), lambda: self.table)
-
-    def key_of(self, name: str) -> str:
-        """Return the key that a name means; the name where it is none's, or several models'."""
-        return self._served.keys.get(name, name)
+        return self._waiting.wakes.first_use(self.models.key_of(name), lambda: self.table)
 
     def _find_step(self, name: str, version: int) -> ServedStep:
-        return ServedStep(self.find(name, version), self.submit, self.arms.choose)
+        return ServedStep(self.find(name, version), self.submit, self.models.choose)
 
     def is_only_own(self, model: ServedModel) -> bool:
         """Whether this process is a model's only instance, so that nobody can be called."""
@@ -272,21 +248,12 @@ class Router:
         pool = model.pool
         is_sequence = pool.sequences is not None and bool(request.correlation_id)
         may_come = is_sequence or pool.is_pooled or all(link.is_local for link in pool.links)
-        if not may_come and _local_lane(pool) is None:
+        if not may_come and all(each.draining for each in pool.lanes if each.is_local):
             raise no_instance(model.name, local_only=True)
         routed = self._routed(pool, request, sink)
         routed.retried = routed.local_only = True
         self.resend(routed)
         return routed
-
-    def _send_by_queue(self, pool: LinkPool, request: OwnRequest) -> None:
-        """Let a request wait in the queue of its pool, or for that queue."""
-        queue = pool.queue
-        if queue is not None:
-            queue.start(request)
-        else:
-            request.queue = None
-            self._waiting.add(pool, request)
 
     def _refresh_routes(self, pool: LinkPool) -> None:
         """Look again at the nodes of a version."""
@@ -325,10 +292,6 @@ class Router:
         pool = self._pools.get((name, version))
         return pool is not None and pool.is_pooled and pool.held is None
 
-    def autoscaled_pools(self) -> list[LinkPool]:
-        """Return the pools of the versions whose number of instances follows their load."""
-        return list(self._autoscaled.values())
-
     def queue_counters(self) -> list[tuple[str, int, Snapshot]]:
         """Return what the queues held here have counted: model, version and counters."""
         return [
@@ -341,14 +304,14 @@ class Router:
             await self._membership.close()
         self._waiting.close()
         await self._waiting.wakes.close()
-        await self.arms.mirror.close()
+        await self.mirror.close()
         await self._tasks.close()
         for pool in self._pools.all():
-            for link in list(pool.retired):
+            for link in (*pool.leaving, *pool.retired):
                 drop(link)
         await self._links.close()
-        if self._cache is not None:
-            await self._cache.close()
+        if self.cache is not None:
+            await self.cache.close()
 
     def _connected(self, link: Link) -> None:
         self.calls.send_greeting([link])
@@ -356,29 +319,24 @@ class Router:
 
     def resend(self, routed: RoutedRequest) -> None:
         """Send a request, to another instance than the one that had it, if one did."""
-        pool = routed.pool
-        if pool.is_pooled and pool.routes is None:
-            self._send_by_queue(pool, routed)
-            return
-        # That is of a queue that has it no more.
-        routed.forget_given_id()
-        if pool.sequences is not None and routed.request.correlation_id:
-            pool.sequences.start(routed)
-            return
-        if pool.routes is not None:
-            if not pool.routes.send(routed):
-                routed.queue = None
-                self._waiting.add(pool, routed)
-            return
-        lane = _local_lane(pool) if routed.local_only else pool.choose(avoid=routed.lane)
-        if lane is None:
-            self._waiting.add(pool, routed)
-            return
-        routed.count_wait()
-        lane.start(routed)
-
-
-def _local_lane(pool: LinkPool) -> LaneClient | None:
-    """Return the open lane of this node with the fewest requests outstanding, or None."""
-    lanes = [lane for lane in pool.lanes if lane.is_local and not lane.draining]
-    return min(lanes, key=lambda each: each.outstanding) if lanes else None
+        pool, routes = routed.pool, routed.pool.routes
+        if pool.is_pooled and routes is None:
+            if pool.queue is not None:
+                pool.queue.start(routed)
+                return
+        else:
+            # That is of a queue that has it no more.
+            routed.forget_given_id()
+            if pool.sequences is not None and routed.request.correlation_id:
+                pool.sequences.start(routed)
+                return
+            if routes is not None:
+                if routes.send(routed):
+                    return
+            elif (lane := pool.choose(avoid=routed.lane)) is not None:
+                routed.count_wait()
+                lane.start(routed)
+                return
+        # For the queue, or for a lane.
+        routed.queue = None
+        self._waiting.add(pool, routed)

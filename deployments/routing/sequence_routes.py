@@ -21,9 +21,10 @@ time, or when there are too many; the oldest go first.
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from backends.api.errors import (
     RequestCancelledError,
@@ -34,10 +35,15 @@ from backends.api.errors import (
 from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.routing.pool import Link, LinkPool, PoolRoutes
-from deployments.routing.sequence_search import Refusals, search
+from deployments.routing.pool import Link, LinkPool
+from deployments.routing.sequence_search import Said, search
 from deployments.routing.waiting_requests import cut_off
 from deployments.supervision.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from deployments.routing.node_routes import NodeRoutes
+
+_log = logging.getLogger(__name__)
 
 _CorrelationId = int | str
 
@@ -53,6 +59,8 @@ _SEARCH_S: Final = 5.0
 _AGAIN_S: Final = 0.02
 # A request is refused so often though its sequence was found: then that has other reasons.
 _MOST_REFUSALS: Final = 3
+# Refusals that cannot be explained are logged once in this time.
+_LOG_EACH_S: Final = 1.0
 
 
 class _Route:
@@ -86,7 +94,7 @@ class SequenceRoutes:
     def __init__(
         self,
         pool: LinkPool,
-        routes: PoolRoutes,
+        routes: "NodeRoutes",
         batching: SequenceBatching,
         wait_for_lane: Callable[[LinkPool, OwnRequest], None],
         tasks: Supervisor,
@@ -98,7 +106,7 @@ class SequenceRoutes:
         self._loop = asyncio.get_running_loop()
         self._tasks = tasks
         self._waiting_count = 0
-        self._refusals = Refusals(self._loop.time)
+        self._logged_s = float("-inf")
         # The least recently used first.
         self._routes: dict[_CorrelationId, _Route] = {}
         # What waits while a sequence is looked for, or while its first request is taken back; and
@@ -250,8 +258,19 @@ class SequenceRoutes:
             if is_known:
                 self.start(inflight)
             else:
-                self._refusals.tell(inflight.request.model_name, correlation_id, answer.said)
+                self._log_refusal(inflight, answer.said)
                 self._refuse(inflight, refusal)
+
+    def _log_refusal(self, inflight: OwnRequest, said: Iterable[Said]) -> None:
+        now_s = self._loop.time()
+        if now_s - self._logged_s >= _LOG_EACH_S:
+            self._logged_s = now_s
+            _log.info(
+                "model '%s' refused a request of sequence %s; %s",
+                inflight.request.model_name,
+                inflight.correlation_id,
+                "; ".join(map(str, said)),
+            )
 
     def _refuse(self, inflight: OwnRequest, refusal: TritonError | None) -> None:
         """End a request whose sequence nobody has."""

@@ -16,8 +16,6 @@ _log = logging.getLogger(__name__)
 
 _CorrelationId = int | str
 _ASK_TIMEOUT_S: Final = 2.0
-# Of refusals that cannot be explained, so many a second at most are told.
-_TELL_EACH_S: Final = 1.0
 
 
 class Said(NamedTuple):
@@ -116,28 +114,3 @@ async def _knows(link: Link, payload: bytes) -> bool:
     except msgspec.MsgspecError as error:
         _log.warning("instance '%s', asked for a sequence: %s", link.endpoint.name, error)
         return False
-
-
-class Refusals:
-    """Tells in the log of requests whose sequences were not found.
-
-    Args:
-        clock_s: Seconds of a clock.
-    """
-
-    __slots__ = ("_clock_s", "_told_s")
-
-    def __init__(self, clock_s: Callable[[], float]) -> None:
-        self._clock_s = clock_s
-        self._told_s = float("-inf")
-
-    def tell(self, model_name: str, correlation_id: _CorrelationId, said: Iterable[Said]) -> None:
-        """Tell who said what when it was asked for last."""
-        now_s = self._clock_s()
-        if now_s - self._told_s < _TELL_EACH_S:
-            return
-        self._told_s = now_s
-        told = "; ".join(map(str, said))
-        _log.info(
-            "model '%s' refused a request of sequence %s; %s", model_name, correlation_id, told
-        )

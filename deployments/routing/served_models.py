@@ -5,8 +5,10 @@
 import time
 from collections.abc import Callable, Collection, Iterable
 
+from backends.api.errors import UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of
+from backends.api.request import InferenceRequest
 from backends.config.normalisation import change_requires_reload
 from deployments.admission.admissions import Admissions
 from deployments.contracts.routing_table import ModelReadyState, ModelVersion, RoutingTable
@@ -28,6 +30,7 @@ class ServedModels:
         pool_of: Returns the pool of a version, ready for its config.
         find_step: Finds the models of ensembles' steps.
         cache: Where answers are kept; None without a response cache.
+        open_lanes: Opens the lanes to a version, where they open on demand.
 
     Attributes:
         newest: By key: the newest ready version; for a model with a rollout what stands for it.
@@ -41,6 +44,7 @@ class ServedModels:
         pool_of: Callable[[_Key, ModelConfig], LinkPool],
         find_step: FindStepModel,
         cache: CacheStore | None,
+        open_lanes: Callable[[ServedModel], None],
     ) -> None:
         self.newest: dict[str, ServedModel] = {}
         self.keys: dict[str, str] = {}
@@ -49,6 +53,7 @@ class ServedModels:
         self._pool_of = pool_of
         self._find_step = find_step
         self._cache = cache
+        self._open_lanes = open_lanes
         self._by_key: dict[_Key, tuple[ModelVersion, ServedModel]] = {}
         # Its versions, by key of a model.
         self._versions: dict[str, list[int]] = {}
@@ -66,6 +71,40 @@ class ServedModels:
     def all(self) -> list[ServedModel]:
         """Return all ready versions."""
         return [served for _, served in self._by_key.values()]
+
+    def key_of(self, name: str) -> str:
+        """Return the key that a name means; the name where it is none's, or several models'."""
+        return self.keys.get(name, name)
+
+    def choose(self, model: ServedModel, request: InferenceRequest) -> ServedModel:
+        """Return the version of a model that answers a request.
+
+        Where it has a rollout that is the one that the request is pinned to, else the one that the
+        rollout chooses.
+
+        Raises:
+            UnavailableError: No version takes requests.
+        """
+        rollout = model.rollout
+        if rollout is None:
+            return model
+        pinned = request.pins.get(model.key, 0) if request.pins else 0
+        return self.version(model, pinned or rollout.version_for(request))
+
+    def version(self, model: ServedModel, version: int) -> ServedModel:
+        """Return a version of a model with a rollout, or the one that stands for the model.
+
+        Raises:
+            UnavailableError: Neither takes requests.
+        """
+        chosen = self.get(model.key, version) or self.get(model.key, model.version)
+        if chosen is None:
+            raise UnavailableError(
+                f"model '{model.name}' has a rollout, but neither version {version} nor version"
+                f" {model.version} takes requests; load one of them, or end the rollout"
+            )
+        self._open_lanes(chosen)
+        return chosen
 
     def update(self, table: RoutingTable, changed: Collection[str]) -> None:
         """Follow the table in the models that have changed, and in the ensembles made of them.

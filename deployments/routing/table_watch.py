@@ -8,9 +8,9 @@ by an error of the controller's or of this process's, begins anew with the whole
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Final, Self
+from typing import Final
 
 from backends.api.errors import InternalError
 from deployments.contracts.control import ControllerLink
@@ -31,9 +31,8 @@ class TableWatch:
     Args:
         owner: Whose watch it is, for the log.
         controller: Where the table comes from.
-        update: Takes each newer table; called on the event loop.
-        report: Makes the report of what this process has counted; called on the event loop.
-        signals: What else is told of a router.
+        update: Takes each newer table, and hands it to the router; called on the event loop.
+        router: What it has counted, and its load, the controller is told.
     """
 
     def __init__(
@@ -41,36 +40,20 @@ class TableWatch:
         owner: str,
         controller: ControllerLink,
         update: Callable[[RoutingTable], None],
-        report: Callable[[], bytes],
-        signals: Sequence[LoadSignals | ArmSignals] = (),
+        router: Router,
     ) -> None:
         self._controller = controller
         self._take = update
-        self._report = report
+        self._router = router
         self._has_table = asyncio.Event()
         # Ends of the watch since a table was last applied.
         self._failures = 0
         self._last_error = ""
         self._tasks = Supervisor(owner)
         self._task = self._tasks.keep("watch of the routing table", self._follow)
-        self._signals = signals
-        for each in signals:
-            self._tasks.keep(f"signals of {each.subject}", partial(each.run, controller))
-
-    @classmethod
-    def of_router(
-        cls,
-        owner: str,
-        controller: ControllerLink,
-        update: Callable[[RoutingTable], None],
-        router: Router,
-    ) -> Self:
-        """Follow the table for a router, and tell the controller what it has counted and its load.
-
-        ``update`` hands each newer table to the router, too.
-        """
-        signals = LoadSignals(router), ArmSignals(router)
-        return cls(owner, controller, update, lambda: make_report(router), signals)
+        self._signals = LoadSignals(router), ArmSignals(router)
+        for each in self._signals:
+            self._tasks.keep(type(each).__name__, partial(each.run, controller))
 
     async def wait_first(self) -> None:
         """Wait until there is a table."""
@@ -96,7 +79,9 @@ class TableWatch:
 
     async def _follow(self) -> None:
         try:
-            await self._controller.watch_routing_table(self._update, self._report)
+            await self._controller.watch_routing_table(
+                self._update, lambda: make_report(self._router)
+            )
         except Exception as error:
             self._failures += 1
             self._last_error = f"{type(error).__name__}: {error}"

@@ -14,7 +14,6 @@ Requests for a dormant version wait here too, in the bounds of `deployments.rout
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import Final
 
 from backends.api.errors import (
@@ -34,36 +33,20 @@ _NS_PER_S: Final = 1e9
 # Of the instances a request waited for, so many are named.
 _MOST_NAMED: Final = 3
 _WHAT: Final = "a request that waited for an instance"
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingLimits:
-    """How long requests may wait for a lane, and how many of them.
-
-    Attributes:
-        requests: How many may wait for the instances of one model version.
-        wait_s: How long one may wait, to within a second.
-    """
-
-    requests: int = 1000
-    wait_s: float = 30.0
-
-
-DEFAULT_WAITING: Final = WaitingLimits()
+# How many requests may wait for the instances of one model version.
+MOST_REQUESTS = 1000
+# How long one may wait, to within a second.
+WAIT_S = 30.0
 
 
 class WaitingRequests:
     """The requests of one router that wait; each lies in the `LinkPool.waiting` of its model.
 
-    Args:
-        limits: The bounds.
-
     Attributes:
         wakes: Has dormant versions woken; to be set where there is a controller.
     """
 
-    def __init__(self, limits: WaitingLimits = DEFAULT_WAITING) -> None:
-        self._limits = limits
+    def __init__(self) -> None:
         self.wakes = Wakes()
         self._loop = asyncio.get_running_loop()
         # Those in which something waits, or did when `_sweep` looked last.
@@ -85,8 +68,8 @@ class WaitingRequests:
                 self.wakes.begin(pool, self.fail)
         elif not self._may_come(pool, local_only=routed.local_only):
             routed.sink.fail(_none_may_come(pool, routed))
-        elif len(pool.waiting) >= self._limits.requests:
-            routed.sink.fail(self._too_many(routed.request.model_name))
+        elif len(pool.waiting) >= MOST_REQUESTS:
+            routed.sink.fail(_too_many(routed.request.model_name))
         else:
             self._put(pool, routed)
 
@@ -197,8 +180,7 @@ class WaitingRequests:
         self._timer = None
         now_s = self._loop.time()
         for pool in list(self._pools):
-            limits = self.wakes.limits if pool.is_dormant else self._limits
-            oldest_s = now_s - limits.wait_s
+            oldest_s = now_s - (self.wakes.limits.wait_s if pool.is_dormant else WAIT_S)
             late = [routed for routed, since_s in pool.waiting.items() if since_s <= oldest_s]
             for routed in late:
                 # The sinks of earlier ones may have cancelled it.
@@ -237,19 +219,20 @@ class WaitingRequests:
         pool.waiting = {routed: since_s, **pool.waiting}
         return False
 
-    def _too_many(self, model_name: str) -> ResourceExhaustedError:
-        return ResourceExhaustedError(
-            f"model '{model_name}' has no instance that answers at present, and "
-            f"{self._limits.requests} requests wait for one already; try again later"
-        )
-
     def _too_long(self, pool: LinkPool, model_name: str) -> UnavailableError:
         if pool.is_dormant:
             return too_long(pool, self.wakes.limits.wait_s)
         return UnavailableError(
             f"model '{model_name}' has had no instance that answers for "
-            f"{self._limits.wait_s:g} s: {_why_none(pool)}; the request was not executed, try again"
+            f"{WAIT_S:g} s: {_why_none(pool)}; the request was not executed, try again"
         )
+
+
+def _too_many(model_name: str) -> ResourceExhaustedError:
+    return ResourceExhaustedError(
+        f"model '{model_name}' has no instance that answers at present, and "
+        f"{MOST_REQUESTS} requests wait for one already; try again later"
+    )
 
 
 def _none_may_come(pool: LinkPool, routed: OwnRequest) -> UnavailableError:

@@ -51,13 +51,17 @@ class Listener(Generic[Connection]):
     Args:
         name: What is served, for the log: "gRPC", "HTTP".
         make_protocol: Called for each accepted connection; returns its asyncio protocol.
+        most_arriving: So many may be in a handshake of TLS at a time, others are closed; 0 for any.
 
     Attributes:
         connections: The open ones, in the order they opened; kept by `opened` and `closed`.
     """
 
-    def __init__(self, name: str, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+    def __init__(
+        self, name: str, make_protocol: Callable[[], asyncio.BaseProtocol], most_arriving: int = 0
+    ) -> None:
         self._name = name
+        self._most_arriving = most_arriving
         self._supervisor = Supervisor(f"{name} listener")
         self._make_protocol = make_protocol
         self._encryption: Callable[[], Mapping[str, Any]] = dict
@@ -95,10 +99,22 @@ class Listener(Generic[Connection]):
         Raises:
             OSError: The address cannot be bound.
         """
-        self._encryption = encryption or dict
         if sock is None and is_unix(host):
             sock = bind_unix(host)
         sockets = [sock] if sock is not None else await _bind(host, port, reuse_port=reuse_port)
+        self.listen(sockets, encryption)
+        if sockets[0].family == socket.AF_UNIX:
+            return 0
+        bound: int = sockets[0].getsockname()[1]
+        return bound
+
+    def listen(
+        self,
+        sockets: list[socket.socket],
+        encryption: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Listen on sockets that are bound, from now on this listener's; see `start`."""
+        self._encryption = encryption or dict
         for listening in sockets:
             listening.setblocking(False)
             # Inherited by what is accepted: of idle peers only the kernel sees that they died.
@@ -106,10 +122,6 @@ class Listener(Generic[Connection]):
             listening.listen(BACKLOG)
         self._sockets = sockets
         self._watch()
-        if sockets[0].family == socket.AF_UNIX:
-            return 0
-        bound: int = sockets[0].getsockname()[1]
-        return bound
 
     @property
     def is_accepting(self) -> bool:
@@ -192,6 +204,9 @@ class Listener(Generic[Connection]):
                     raise
                 self._wait_for_descriptors(error)
                 return
+            if self._most_arriving and len(self._arriving) >= self._most_arriving:
+                accepted.close()
+                continue
             arrival = self._supervisor.spawn("set up a connection", self._connect(accepted))
             self._arriving[arrival] = accepted
             self._ended.clear()

@@ -24,8 +24,9 @@ from deployments.lane.handshake import ClientHandshake, ServerHandshake
 from deployments.lane.messages import ErrorMessage, Setup, encode
 from deployments.pool_queue.connection import holder_name
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question, Ticket
-from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.ticket_lane import TicketLane
 from deployments.pool_queue.ticket_server import PartyLane, TicketServer
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from tests.support.lane_rig import SECRET, frame
 from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Queues, Request, Router
 

@@ -133,6 +133,6 @@ class Routed:
 
     @property
     def model(self):  # type: ignore[no-untyped-def]
-        served = self.router.served("m", 1)
+        served = self.router.models.get("m", 1)
         assert served is not None
         return served

@@ -10,8 +10,8 @@ import uvloop
 
 from deployments.pool_queue.election import Candidacy
 from deployments.pool_queue.foreign_ticket import HeldQueues
-from deployments.pool_queue.ticket_lane import TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from tests.support.lane_rig import SECRET
 from tests.support.ticket_rig import Queues, Router
 
@@ -21,20 +21,16 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-class Telling:
-    """Implements `CandidacyEvents`."""
-
-    def became_holder(self, epoch: int) -> None:
-        say(f"holder {epoch}")
-
-    def follow(self, lane: object) -> None:
-        say("lost" if lane is None else "connected")
-
-
 async def main(name: str) -> None:
     server = TicketServer(cast("HeldQueues", Queues()), secret=SECRET)
     options = TicketLaneOptions(SECRET, Router())
-    Candidacy(name, server, options, Telling()).start()
+    Candidacy(
+        name,
+        server,
+        options,
+        lambda epoch: say(f"holder {epoch}"),
+        lambda lane: say("lost" if lane is None else "connected"),
+    ).start()
     await asyncio.Event().wait()
 
 

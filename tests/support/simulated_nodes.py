@@ -11,7 +11,7 @@ when its DONE has come.
 from collections.abc import Callable, Sequence
 from random import Random
 
-from deployments.pool_queue.askers import Askers
+from deployments.pool_queue.askers import answered, is_free
 from deployments.pool_queue.messages import Load
 from deployments.routing.node_choice import (
     asked_in_vain,
@@ -79,7 +79,7 @@ class Holder:
         self._is_leasing = isinstance(scheduler, DefaultScheduler)
         self._withdrawn_count = 0
         self._hinted_ns: dict[Router, int] = {}
-        self._askers: Askers[Router] = Askers()
+        self._askers: dict[Router, None] = {}
 
     @property
     def load(self) -> Load:
@@ -110,11 +110,11 @@ class Holder:
         return True
 
     def ask(self, router: "Router") -> None:
-        self._askers.asked(router)
+        self._askers[router] = None
         self._answer()
 
     def ask_no_more(self, router: "Router") -> None:
-        self._askers.forget(router)
+        self._askers.pop(router, None)
 
     def lease_used(self, router: "Router", number: int, instance: str, request: Arrival) -> None:
         """Execute a request that its router sends by a lease."""
@@ -184,7 +184,8 @@ class Holder:
             return
         self._hinted_ns[router] = now_ns
         load = self.load
-        self._askers.told(router, load)
+        if is_free(load):
+            self._askers.pop(router, None)
         self._cluster.message_count += 1
         self._clock.after(router.way_ns(self), router.learned, self, load)
 
@@ -192,7 +193,7 @@ class Holder:
         if not self._askers:
             return
         load = self.load
-        for router in self._askers.answered(load):
+        for router in answered(self._askers, load):
             self._cluster.message_count += 1
             if not self._is_leasing:
                 self._clock.after(router.way_ns(self), router.learned, self, load)
@@ -263,7 +264,7 @@ class Router:
 
     def leased(self, holder: Holder, number: int, instance: str) -> None:
         lessor = self._views[holder]
-        lessor.leased()
+        lessor.asked_ns = None
         source = for_lease(self._all_views, lessor, self._clock.now_ns)
         if source is None:
             self._clock.after(self.way_ns(holder), holder.lease_ended, number, instance)

@@ -189,7 +189,7 @@ class StagedPlane:
             if what == "tenants":
                 self.tenants.admit("blue", "m", 0, 0.0)()
             else:
-                places = self.router.admissions.places
+                places = self.router.models.admissions.places
                 assert places is not None
                 places.count += 1
 
@@ -217,7 +217,7 @@ class StagedPlane:
         return _state(bool(counts.admitted), counts.admitted - counts.ongoing)
 
     def _rollouts(self, asked: InferenceRequest) -> str:
-        rollout = self.router.arms.rollouts.get("m")
+        rollout = self.router.models.rollouts.get("m")
         counts = None if rollout is None else rollout.counts(2)
         if counts is not None and counts.requests:
             return f"ended {counts.requests}, failed {counts.errors}"
@@ -229,7 +229,7 @@ class StagedPlane:
         return ", ".join(f"{each.outcome} {len(each.responses)}" for each in self.records.ended)
 
     def _admission(self) -> str:
-        found = self.router.served("m", 2)
+        found = self.router.models.get("m", 2)
         gate = None if found is None else found.admission
         if gate is None:
             return "-"

@@ -25,9 +25,10 @@ from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket, H
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import Grant, Lease, Load, Missing
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.ticket_lane import TicketLane
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.ticket_server import TicketServer
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from deployments.settings.port_range import ANY_PORT
 from tests.support.lane_rig import SECRET, RawPeer, frame
 
@@ -124,7 +125,7 @@ class Queue:
         self.given_back: list[int] = []
         # Incarnations of its instances.
         self.used: set[str] = set()
-        self.reports: LoadReports[Any] = LoadReports(asyncio.get_running_loop(), self.load)
+        self.reports = LoadReports(asyncio.get_running_loop(), self.load)
         self._batches = itertools.count(1)
 
     def load(self) -> Load:

@@ -97,7 +97,7 @@ class Here:
         return int(response.model_version)
 
     def counts(self) -> dict[int, ArmReport]:
-        rows = self.router.arms.rollouts["m"].take_counts()
+        rows = self.router.models.rollouts["m"].take_counts()
         return {row.version: row for row in rows}
 
 
@@ -125,7 +125,7 @@ async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 async def test_without_a_rollout_the_newest_version_answers_and_nothing_is_pinned(
     here: Here,
 ) -> None:
-    assert not here.router.arms.rollouts
+    assert not here.router.models.rollouts
     assert await here.version() == 2
 
 
@@ -242,10 +242,10 @@ def _lines(folder: Path) -> list[Any]:
 
 
 def _offer(here: Here, count: int) -> None:
-    shadow = here.router.arms.rollouts["m"].shadow_for(request(), 1)
+    shadow = here.router.models.rollouts["m"].shadow_for(request(), 1)
     assert shadow is not None
     for _ in range(count):
-        here.router.arms.mirror.offer(shadow, request(), InferenceResponse("m", "1", "", []))
+        here.router.mirror.offer(shadow, request(), InferenceResponse("m", "1", "", []))
 
 
 async def test_a_shadow_gets_copies_whose_answers_are_compared(here: Here, tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ async def test_copies_wait_for_others_until_many_can_be_sent_together(
     here: Here, tmp_path: Path
 ) -> None:
     router = here.router
-    router.arms.mirror = Mirror(router.submit, router.served, MismatchFile(tmp_path), 3600.0)
+    router.mirror = Mirror(router.submit, router.models.get, MismatchFile(tmp_path), 3600.0)
     here.table(shadowed())
     _offer(here, MOST_UNDER_WAY - 1)
     assert (await _mirrored(here, 1)).mirrored == 0
@@ -320,7 +320,7 @@ async def test_copies_beyond_what_is_sent_together_follow(here: Here) -> None:
 
 async def test_sequences_are_not_copied(here: Here) -> None:
     here.table(shadowed())
-    rollout = here.router.arms.rollouts["m"]
+    rollout = here.router.models.rollouts["m"]
     assert rollout.shadow_for(request(correlation_id=5), 1) is None
     assert rollout.shadow_for(request(regions={}), 1) is None
     assert rollout.shadow_for(request(), 2) is None

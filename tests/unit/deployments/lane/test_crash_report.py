@@ -57,7 +57,7 @@ def page_of(log: Path, count: int, number: int = 1) -> CrashPage:
     page = CrashPage(str(log))
     model = ExecutedModel(CONFIG, 1, None)
     marks = [number << 32 | each for each in range(1, count + 1)]
-    requests = [ServerRequest(None, 0, request(), mark) for mark in marks]  # type: ignore[arg-type]
+    requests = [ServerRequest(None, 0, request(), mark) for mark in marks]
     page.note([UnaryWork(model, each, 0) for each in requests])
     return page
 

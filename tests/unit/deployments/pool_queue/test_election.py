@@ -16,8 +16,8 @@ from deployments.pool_queue import election
 from deployments.pool_queue.connection import ticket_limits_of
 from deployments.pool_queue.election import Candidacy, socket_name
 from deployments.pool_queue.holder_port import HolderPort
-from deployments.pool_queue.ticket_lane import TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from deployments.settings.lane_settings import LaneSettings
 from tests.support.free_ports import free_ports
 from tests.support.lane_rig import SECRET, until
@@ -42,7 +42,9 @@ class Candidate:
         self.queues = Queues()
         self.server = TicketServer(self.queues, secret=SECRET) if may_hold else None
         options = TicketLaneOptions(SECRET, self.router, limits or LaneLimits(), silence_s)
-        self.candidacy = Candidacy(name, self.server, options, self, port=port)
+        self.candidacy = Candidacy(
+            name, self.server, options, self.became_holder, self.follow, port=port
+        )
         self.candidacy.start()
 
     def became_holder(self, epoch):
@@ -351,7 +353,8 @@ def test_a_connection_accepted_while_the_holder_gives_up_is_cut_off(run):
             late = connected(name)
             with late:
                 # Accepted by the listener, and no connection yet.
-                holder.server._listeners[0]._accept()
+                (listener,) = holder.server._listeners
+                listener._accept(listener._sockets[0], 1)
                 holder.candidacy.give_up()
                 late.setblocking(True)
                 assert await asyncio.to_thread(late.recv, 1) == b""

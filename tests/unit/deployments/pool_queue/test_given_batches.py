@@ -46,7 +46,9 @@ def ticket(party=None, number=0, flags=0, correlation_id=0):
         return ForeignTicket(party, number, message, now_ns=5)
     fields = {"flags": flags, "correlation_id": correlation_id}
     own = OwnRequest(InferenceRequest("model", **fields), None)
-    TicketMaker(CONFIG, lambda: 5).make(own, object())
+    maker = TicketMaker(CONFIG)
+    maker._clock_ns = lambda: 5
+    maker.make(own, object())
     return own
 
 

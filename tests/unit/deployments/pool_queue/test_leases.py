@@ -66,9 +66,8 @@ class Pool:
         for name in self.lanes:
             self.queue.join(name)
         self.clock = Clock()
-        self.leases = Leases(
-            self.queue, self.lanes, ("model", 1), EPOCH, self.clock, lambda: self.clock.now_ns
-        )
+        self.leases = Leases(self.queue, self.lanes, ("model", 1), EPOCH, self.clock)
+        self.leases._clock_ns = lambda: self.clock.now_ns
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
 
 import asyncio
 
+from deployments.pool_queue.askers import answered
 from deployments.pool_queue.load_reports import GRANT_PERIOD_S, WAIT_PERIOD_S, LoadReports
 from deployments.pool_queue.messages import Load
 from tests.support.virtual_time import run
@@ -81,9 +82,9 @@ def test_a_free_instance_answers_one_question():
         queue.reports.asked(first, when_free=True)
         queue.reports.asked(second, when_free=True)
         assert not first.heard
-        assert not queue.reports.askers.answered(queue.load)
+        assert not answered(queue.reports.askers, queue.load)
         queue.free = 1
-        assert queue.reports.askers.answered(queue.load) == [first]
+        assert answered(queue.reports.askers, queue.load) == [first]
         assert queue.reports.askers
         queue.reports.tell(second, queue.load)  # which hears by that of the free instance, too
         assert not queue.reports.askers
@@ -96,9 +97,9 @@ def test_a_router_that_asks_no_more_is_not_answered_and_hears_of_the_load_yet():
         queue, first, second = Queue(), Hearer(), Hearer()
         queue.reports.asked(first, when_free=True)
         queue.reports.asked(second, when_free=True)
-        queue.reports.askers.forget(first)
+        queue.reports.askers.pop(first)
         queue.free = 2
-        assert queue.reports.askers.answered(queue.load) == [second]
+        assert answered(queue.reports.askers, queue.load) == [second]
         queue.reports.granted(first)
         assert first.heard
 
@@ -121,5 +122,23 @@ def test_a_router_that_is_gone_hears_no_more():
         assert not queue.reports.askers
         queue.reports.granted(asker)
         assert not asker.heard
+
+    run(main())
+
+
+def test_a_question_is_over_when_its_router_hears_of_a_free_instance_or_is_gone():
+    async def main():
+        queue, one, other = Queue(), Hearer(), Hearer()
+        reports = queue.reports
+        for each in (one, other, one):
+            reports.asked(each, when_free=True)
+        assert list(reports.askers) == [one, other]
+        reports.tell(one, queue.load)
+        assert list(reports.askers) == [one, other]
+        queue.free = 1
+        reports.tell(one, queue.load)
+        assert list(reports.askers) == [other]
+        reports.forget(other)
+        assert not reports.askers
 
     run(main())

@@ -17,9 +17,6 @@ class Events:
     def __init__(self):
         self.heard = []
 
-    def holder_is_away(self, node_id):
-        return True
-
     def holder_changed(self, node_id):
         lane = self.remote.lane
         self.heard.append((node_id, 0 if lane is None else lane.epoch))
@@ -28,7 +25,9 @@ class Events:
 @contextlib.asynccontextmanager
 async def following(rig):
     events = Events()
-    remote = events.remote = RemoteHolder("n", rig.options(), events, None)
+    remote = events.remote = RemoteHolder(
+        "n", rig.options(), events.holder_changed, lambda _: True, None
+    )
     try:
         yield remote, events.heard
     finally:
@@ -85,7 +84,8 @@ def test_a_holder_without_a_port_is_dialled_no_more_until_the_next_one_has_one(r
     async def main():
         async with TicketRig() as rig, following(rig) as (remote, heard):
             remote.told(Holder(EPOCH - 2, rig.address[0], 0))
-            assert not remote._is_started
+            await asyncio.sleep(0.01)
+            assert not heard
             remote.told(Holder(EPOCH, *rig.address))
             await until(lambda: heard == [("n", EPOCH)])
             rig.server.epoch = EPOCH + 2

@@ -8,7 +8,8 @@ from deployments.lane.connection import LaneConnection
 from deployments.lane.frames import SEQUENCE, Frame
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import SequenceQuestion
-from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.ticket_lane import TicketLane
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from tests.support.control_plane_fakes import in_virtual_time
 from tests.support.lane_rig import SECRET
 from tests.support.ticket_rig import Router
@@ -30,7 +31,9 @@ class Connection(LaneConnection):
 
 def open_lane():
     lane = TicketLane(TicketLaneOptions(SECRET, Router()), is_local=True)
-    lane._connection = Connection()
+    connection = Connection()
+    connection.control = lane._connection.control
+    lane._connection = connection
     return lane
 
 

@@ -31,7 +31,8 @@ from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import ErrorMessage, Setup, encode
 from deployments.pool_queue import ticket_server
 from deployments.pool_queue.messages import Grant, LeaseEnd, Missing, Question, Ticket
-from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.ticket_lane import TicketLane
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from tests.support.certificates import make_certificates
 from tests.support.examples import examples
 from tests.support.lane_rig import SECRET, RawPeer, frame, until

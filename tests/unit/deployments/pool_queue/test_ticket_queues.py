@@ -10,8 +10,9 @@ from backends.api.request import SEQUENCE_START
 from deployments.lane.frames import LEASE, LEASE_END, LOAD
 from deployments.lane.messages import encode
 from deployments.pool_queue.load_reports import WAIT_PERIOD_S
-from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load
-from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.messages import Lease, LeaseEnd, Load
+from deployments.pool_queue.ticket_lane import TicketLane
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from tests.support.lane_rig import SECRET, frame, until
 from tests.support.ticket_rig import (
     CONFIG,
@@ -119,29 +120,6 @@ def test_what_has_waited_before_it_comes_to_another_nodes_queue_counts_there(run
             lane.queue_of("model", 1, CONFIG).start(request)
             await until(lambda: rig.queue.waiting)
             assert 10**10 < time.monotonic_ns() - rig.queue.waiting[0].enqueue_ns < 2 * 10**10
-
-    run(main)
-
-
-def test_of_a_grant_only_what_still_waits_is_sent(run):
-    async def main():
-        async with TicketRig() as rig:
-            client = await rig.client()
-            client.start(gone := Request())
-            client.start(request := Request())
-            await until(lambda: len(rig.queue.waiting) == 2)
-            tickets = list(rig.queue.waiting)
-            gone.cancel_in_queue()
-            await gone.ended
-            await until(lambda: len(rig.queue.waiting) == 1)
-            numbers = [each.number for each in tickets]
-            grant = Grant(EPOCH, 5, "a", numbers, [3, 4], [0, 9], 2)
-            tickets[0].party.grant(grant)
-            await until(lambda: rig.router.parts)
-            ((instance, part, sent),) = rig.router.parts
-            assert (instance, sent) == ("a", [request])
-            assert (part.epoch, part.number, part.slots, part.party) == (EPOCH, 5, [4], 2)
-            assert request.correlation_id == 9
 
     run(main)
 

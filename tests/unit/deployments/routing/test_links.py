@@ -135,9 +135,7 @@ def test_an_unforeseen_fault_of_a_connection_is_tried_again() -> None:
 
     async def main() -> None:
         pools = NodePools(lambda pool: None)
-        links = LinkSet(
-            "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
-        )
+        links = LinkSet("node", connect, lambda link: None, node_pools=pools)
         endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
         links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, {}, ModelPools())
         await asyncio.sleep(10)
@@ -162,9 +160,7 @@ def test_a_lane_that_cannot_be_opened_is_one_line_of_the_log(
 
     async def main() -> None:
         pools = NodePools(lambda pool: None)
-        links = LinkSet(
-            "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
-        )
+        links = LinkSet("node", connect, lambda link: None, node_pools=pools)
         endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
         links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, {}, ModelPools())
         await asyncio.sleep(10)
@@ -185,9 +181,7 @@ def test_a_router_without_a_heartbeat_timeout_sets_no_timer() -> None:
 
     async def main() -> None:
         pools = NodePools(lambda pool: None)
-        links = LinkSet(
-            "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
-        )
+        links = LinkSet("node", connect, lambda link: None, node_pools=pools)
         endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
         links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, {}, ModelPools())
         await asyncio.sleep(0)

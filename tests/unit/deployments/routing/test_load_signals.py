@@ -139,7 +139,7 @@ class Controller:
 async def test_a_report_that_nobody_takes_is_followed_by_the_next() -> None:
     async with Routed(Instance(), config=AUTOSCALED) as here:
         controller = Controller(table(*here.instances, config=AUTOSCALED))
-        watch = TableWatch.of_router("test", controller, here.router.update, here.router)  # type: ignore[arg-type]
+        watch = TableWatch("test", controller, here.router.update, here.router)  # type: ignore[arg-type]
         here.router.submit(here.model, request(), Sink())
         await until(lambda: controller.reports)
         (load,) = decode_loads(controller.reports[0])

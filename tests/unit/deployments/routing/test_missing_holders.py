@@ -11,9 +11,9 @@ from backends.api.errors import RequestCancelledError, UnavailableError
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START, InferenceResponse
 from deployments.lane.batches import Holder
+from deployments.routing import waiting_requests
 from deployments.routing.routed_request import MOST_BOUNCES, RoutedRequest
 from deployments.routing.router import Router
-from deployments.routing.waiting_requests import WaitingLimits
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import SECRET, until
@@ -143,12 +143,14 @@ async def test_a_request_that_waits_for_a_holder_is_cancelled() -> None:
 
 
 @pytest.mark.slow
-async def test_a_request_waits_for_a_holder_as_long_as_for_a_lane() -> None:
+async def test_a_request_waits_for_a_holder_as_long_as_for_a_lane(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(waiting_requests, "WAIT_S", 1.5)
     async with cluster_of(SEQUENCES, [0, 2]) as cluster:
         first, second = cluster.nodes
         router = first.routers[0]
         # It is tried again each second; nobody knows the sequence, so the instances are asked.
-        router._waiting._limits = WaitingLimits(wait_s=1.5)
         await without_holder(cluster, second, router)
         before = sent_count(router)
         error = await outcome(send(first, 7))

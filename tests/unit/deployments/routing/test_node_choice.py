@@ -128,12 +128,6 @@ def test_own_node_is_tried_before_it_has_said_anything() -> None:
     assert choose(views, 0, Random(1)) is views[0]
 
 
-def test_node_to_avoid_is_chosen_only_when_there_is_no_other() -> None:
-    views = [own(free=4), other("b", waiting=50)]
-    assert choose(views, 0, Random(1), views[0]) is views[1]
-    assert choose(views[:1], 0, Random(1), views[0]) is views[0]
-
-
 def test_request_that_waits_is_taken_back_for_a_free_instance() -> None:
     views = [own(waiting=8), other("b", free=1)]
     views[0].waiting_count = 3
@@ -216,7 +210,7 @@ def test_each_node_is_asked_once_until_it_has_told() -> None:
     random = Random(1)
     asked = [view.node for _ in range(5) for view in to_ask(views, 0, random)]
     assert sorted(asked) == [view.node for view in views[1:]]
-    views[1].leased()
+    views[1].asked_ns = None
     views[2].learned(load(free=1), 0)
     views[3].learned(load(waiting=1), 0)
     assert {view.node for view in to_ask(views, 0, random)} == {"0", "1"}
@@ -246,7 +240,7 @@ def test_nodes_that_were_asked_in_vain_are_told_once_and_may_be_asked_again() ->
     views = [own(waiting=2), other("b"), other("c"), other("d", batch_size=4.0)]
     views[0].waiting_count = 1
     assert set(to_ask(views, 0, Random(1))) == set(views[1:])
-    views[1].leased()
+    views[1].asked_ns = None
     assert asked_in_vain(views) == [views[2]]
     assert asked_in_vain(views) == []
     assert set(to_ask(views, 0, Random(1))) == set(views[1:3])

@@ -139,7 +139,7 @@ async def test_a_restarting_version_is_unloaded_though_requests_wait_for_it() ->
         here.router.submit(here.router.find("m"), request(), sink)
         here.router.update(table(state=ModelReadyState.UNLOADING))
         assert isinstance(sink.error, UnavailableError)
-        assert here.router.served("m", 1) is None
+        assert here.router.models.get("m", 1) is None
 
 
 async def test_request_of_a_sequence_is_not_sent_to_another_instance() -> None:
@@ -290,13 +290,13 @@ async def test_instance_that_left_the_table_finishes_what_it_has() -> None:
 async def test_older_table_changes_nothing() -> None:
     async with Routed(Instance(echo)) as here:
         here.router.update(table(state=ModelReadyState.UNAVAILABLE, version=-5))
-        assert here.router.served("m", 1) is not None
+        assert here.router.models.get("m", 1) is not None
 
 
 async def test_version_that_is_not_ready_is_not_served() -> None:
     async with Routed(Instance(echo)) as here:
         here.router.update(table(state=ModelReadyState.UNLOADING))
-        assert here.router.served("m", 1) is None
+        assert here.router.models.get("m", 1) is None
 
 
 async def test_requests_waiting_for_a_lane_fail_when_the_version_goes() -> None:
@@ -342,7 +342,7 @@ async def test_an_instance_that_leaves_gets_no_request_and_is_counted_until_it_h
             staying.incarnation,
             leaving.incarnation,
         }
-        answers = await here.router.calls.call(links, "echo", 5, b"counted")
+        answers = await here.router.calls.ask(links, "echo", 5, b"counted")
         assert len(answers) == 2
         here.router.update(table(staying))
         assert [link.endpoint for link in here.router.links_of("m", 1)] == [staying.endpoint]

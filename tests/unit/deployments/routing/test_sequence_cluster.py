@@ -119,7 +119,7 @@ class Clients:
             router = chance.choice(self.routers)
             sent = request(correlation_id=sequence_id, flags=flags)
             sent.inputs[0].shape = (1, 2)
-            inflight = router.submit(router.served("m", 1), sent, sink)
+            inflight = router.submit(router.models.get("m", 1), sent, sink)
             if fate == "cancels" and index == length - 1:
                 inflight.cancel()
             await sink.ended
@@ -146,7 +146,7 @@ async def run_over(strategy: str) -> Counter[str]:
         other = Router("node", SECRET, here.slabs)
         other.update(table(first, second, config=model_config))
         routers = [here.router, other]
-        await until(lambda: all(len(r.served("m", 1).pool.lanes) == 2 for r in routers))
+        await until(lambda: all(len(r.models.get("m", 1).pool.lanes) == 2 for r in routers))
         clients = Clients(routers)
         works = [asyncio.create_task(clients.work()) for _ in range(CLIENT_COUNT)]
         await until(lambda: clients.outcomes["answered"] > SEQUENCE_COUNT)

@@ -78,7 +78,7 @@ class Nodes:
     def send(self, correlation_id: int, flags: int = 0, router: int = 0, name: str = "") -> Sink:
         there, sink = self.routers[router], Sink()
         asked = request(correlation_id=correlation_id, flags=flags, id=name)
-        there.submit(there.served("m", 1), asked, sink)
+        there.submit(there.models.get("m", 1), asked, sink)
         return sink
 
     def owner(self, correlation_id: int) -> SequenceNode:
@@ -102,7 +102,7 @@ async def two_nodes(config=LONG) -> AsyncIterator[Nodes]:
             stack.push_async_callback(router.close)
             here.routers.append(router)
             router.update(table(*here.nodes, config=config))
-            await until(lambda router=router: len(router.served("m", 1).pool.lanes) == 2)
+            await until(lambda router=router: len(router.models.get("m", 1).pool.lanes) == 2)
         yield here
 
 
@@ -158,5 +158,5 @@ async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
         for correlation_id in range(1, 50):
             await here.ask(correlation_id, START)
             assert await here.ask(correlation_id, router=1) is None
-        pool = here.routers[1].served("m", 1).pool
+        pool = here.routers[1].models.get("m", 1).pool
         assert len(pool.sequences._routes) <= 10

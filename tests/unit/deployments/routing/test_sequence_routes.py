@@ -89,7 +89,7 @@ class Cluster(Routed):
         router.update(table(*instances, config=SEQUENCES))
 
     async def connected(self, router: Router, count: int) -> None:
-        await until(lambda: len(router.served("m", 1).pool.lanes) == count)
+        await until(lambda: len(router.models.get("m", 1).pool.lanes) == count)
 
     def send(
         self,
@@ -100,7 +100,7 @@ class Cluster(Routed):
     ) -> Sink:
         router, sink = router or self.router, Sink()
         asked = request(correlation_id=correlation_id, flags=flags, id=name)
-        router.submit(router.served("m", 1), asked, sink)
+        router.submit(router.models.get("m", 1), asked, sink)
         return sink
 
     async def ask(self, *args, **fields):

@@ -90,7 +90,7 @@ async def test_models_that_have_not_changed_are_kept() -> None:
     assert here.router.find("n") is kept
     assert here.router.find("m") is not replaced
     here.change(n=None)
-    assert here.router.served("n", 1) is None
+    assert here.router.models.get("n", 1) is None
 
 
 async def test_only_ensembles_of_what_has_changed_look_their_models_up_again() -> None:
@@ -156,7 +156,7 @@ async def test_a_name_means_the_only_model_of_it_in_any_namespace() -> None:
     found = here.router.find("m")
     assert (found.key, found.name) == ("/r/a/m", "m")
     assert here.router.find("m", 1) is found
-    assert here.router.key_of("m") == "/r/a/m"
+    assert here.router.models.key_of("m") == "/r/a/m"
     with pytest.raises(NotFoundError, match="'/r/a::m' version 2 is not found"):
         here.router.find("m", 2)
 
@@ -220,6 +220,6 @@ async def test_an_ensemble_runs_on_the_models_of_the_namespaces_its_steps_name()
 
 async def test_queues_of_models_of_one_name_have_names_of_their_own() -> None:
     here = _in_namespaces("/r/a/m", "/r/b/m")
-    configs = [served.pool.config for served in here.router.all_served()]
+    configs = [served.pool.config for served in here.router.models.all()]
     assert {config.name for config in configs if config} == {"/r/a/m", "/r/b/m"}
-    assert {served.config.name for served in here.router.all_served()} == {"m"}
+    assert {served.config.name for served in here.router.models.all()} == {"m"}

@@ -9,8 +9,11 @@ import pytest
 
 from backends.api.errors import InternalError
 from deployments.contracts.routing_table import RoutingTable
+from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
+from deployments.slabs.pool import SlabPool
 from tests.support import virtual_time
+from tests.support.lane_rig import SECRET
 
 
 class Controller:
@@ -36,7 +39,8 @@ class Process:
         self.controller = Controller()
         self.taken: list[int] = []
         self.refused: set[int] = set()
-        self.watch = TableWatch("test", self.controller, self._update, bytes)  # type: ignore[arg-type]
+        router = Router("node", SECRET, SlabPool(0))
+        self.watch = TableWatch("test", self.controller, self._update, router)  # type: ignore[arg-type]
 
     def _update(self, table: RoutingTable) -> None:
         if table.version in self.refused:

@@ -5,6 +5,8 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import pytest
+
 from backends.api.errors import (
     InternalError,
     RequestCancelledError,
@@ -17,9 +19,10 @@ from deployments.contracts.routing_table import (
     ModelReadyState,
     ModelVersion,
 )
+from deployments.routing import waiting_requests
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
-from deployments.routing.waiting_requests import WaitingLimits, WaitingRequests
+from deployments.routing.waiting_requests import WaitingRequests
 from tests.support import virtual_time
 from tests.support.cluster_of_instances import request
 from tests.support.lane_rig import Sink
@@ -29,12 +32,11 @@ from tests.support.lane_rig import Sink
 class World:
     """A model whose instances have no lane, and the requests that wait for one."""
 
-    limits: WaitingLimits = WaitingLimits()
     sent: list[RoutedRequest] = field(default_factory=list)
     pool: LinkPool = field(default_factory=LinkPool)
 
     def __post_init__(self) -> None:
-        self.waiting = WaitingRequests(self.limits)
+        self.waiting = WaitingRequests()
 
     def send(self, routed: RoutedRequest) -> None:
         """Note a request that is sent; it waits again while there is no lane."""
@@ -84,9 +86,13 @@ def test_a_request_that_waits_longer_than_the_limit_is_unavailable() -> None:
     virtual_time.run(main())
 
 
-def test_a_request_beyond_the_number_that_may_wait_is_refused() -> None:
+def test_a_request_beyond_the_number_that_may_wait_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(waiting_requests, "MOST_REQUESTS", 2)
+
     async def main() -> None:
-        world = World(WaitingLimits(requests=2))
+        world = World()
         world.link("m/1#0")
         waiting = [world.submit() for _ in range(2)]
         _, refused = world.submit()

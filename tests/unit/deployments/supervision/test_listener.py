@@ -211,6 +211,24 @@ def test_a_tls_handshake_counts_until_it_ends(run, tmp_path: Path) -> None:
     run(main)
 
 
+def test_a_bounded_number_of_handshakes_is_under_way(run, tmp_path: Path) -> None:
+    tls = _tls(tmp_path)
+
+    async def main() -> None:
+        listener: Listener[_Echo] = Listener("test", lambda: _Echo(listener), 2)
+        options = tls.listen_options("test", 10)
+        port = await listener.start("127.0.0.1", 0, encryption=lambda: options)
+        with _connected(port) as silent, _connected(port):
+            await _turns_until(lambda: listener.arriving_count == 2)
+            with _connected(port) as refused:
+                assert await asyncio.to_thread(refused.recv, 1) == b""
+            silent.close()
+            await _turns_until(lambda: listener.arriving_count == 1)
+        listener.close()
+
+    run(main)
+
+
 def test_close_drops_handshakes(run, tmp_path: Path) -> None:
     tls = _tls(tmp_path)
 

@@ -225,7 +225,7 @@ class Ingress:
                 set_up_logging(told.log)
             self._told = told
             self._plane.forget_regions(told.region_sources)
-            self._router.calls.greet("settings", msgspec.msgpack.encode(told))
+            self._router.links.greet("settings", msgspec.msgpack.encode(told))
 
     async def _succeed(self, secret: bytes, node_id: str) -> None:
         """Listen, with the sockets of the replica that this one replaces if there is one."""

@@ -203,7 +203,7 @@ class DataPlane:
         ]
         if not asked:
             return True
-        answers = await self._router.calls.ask(asked, "health", _READINESS_TIMEOUT_S)
+        answers = await self._router.links.ask(asked, "health", _READINESS_TIMEOUT_S)
         return all(
             answer is not None and msgspec.msgpack.decode(answer, type=bool) for answer in answers
         )

@@ -98,7 +98,7 @@ class StatisticsCollector:
         reporting = asyncio.ensure_future(self._reports(entries))
         try:
             links = [link for _, link in asked]
-            answers = await router.calls.ask(links, "statistics", DEADLINE_S)
+            answers = await router.links.ask(links, "statistics", DEADLINE_S)
             reports = await reporting
         finally:
             reporting.cancel()

@@ -28,7 +28,7 @@ class LoadReports:
     """The reports of one queue.
 
     Attributes:
-        askers: Those that have asked to hear of a free instance, the first first.
+        askers: Those that have asked to hear of a free instance, in the order of their questions.
     """
 
     __slots__ = ("_hearers", "_loop", "_read_load", "_waiting", "askers")

@@ -4,7 +4,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 # keeps failing belongs to a process that is dying, which the next table will say.
 _RECONNECT_FIRST_S: Final = 0.01
 _RECONNECT_MOST_S: Final = 1.0
+_GREETING_TIMEOUT_S: Final = 5.0
 
 
 # An instance's name and incarnation; its endpoint and model version.
@@ -57,18 +58,22 @@ class LinkSet:
     Args:
         node_id: Ray node of this process.
         connect: Opens a lane to a link's instance.
-        on_connected: Called when a link has its lane.
+        on_connected: Called when a link of a pool has its lane.
         opens_on_demand: Whether links to a model's instances open with `open_all`.
         own_incarnation: Instance in this process, which gets no link.
         heartbeat: What to do about silent instances; None to leave them alone.
         node_pools: Learns of the instances of this node.
+
+    Attributes:
+        greeting: Method and payload of the control call that each instance gets when a lane to it
+            opens; None for no call.
     """
 
     def __init__(
         self,
         node_id: str,
         connect: Callable[[Link, OnLost], Awaitable[LaneClient]],
-        on_connected: Callable[[Link], None],
+        on_connected: Callable[[LinkPool], None],
         *,
         opens_on_demand: bool = False,
         own_incarnation: str = "",
@@ -87,6 +92,7 @@ class LinkSet:
         self._links: dict[_Key, Link] = {}
         # The open lanes, also those of links that are closed to new requests.
         self._lanes: dict[LaneClient, Link] = {}
+        self.greeting: tuple[str, bytes] | None = None
 
     def all(self) -> list[Link]:
         """Return the links; those that close once they are idle are not among them."""
@@ -155,6 +161,30 @@ class LinkSet:
         for endpoint in reversed(unopened):
             self._open(pool, endpoint)
         return bool(unopened)
+
+    async def ask(
+        self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
+    ) -> list[bytes | None]:
+        """Call a control method on instances, all at once.
+
+        Returns:
+            For each link the answer; None for an instance that does not answer in time.
+        """
+        answers = await asyncio.gather(
+            *(_asked(link, method, payload, timeout_s) for link in links), return_exceptions=True
+        )
+        return [answer if isinstance(answer, bytes) else None for answer in answers]
+
+    def greet(self, method: str, payload: bytes) -> None:
+        """Call a control method on every instance, also on those that come later."""
+        self.greeting = (method, payload)
+        self._greet(self.all())
+
+    def _greet(self, links: list[Link]) -> None:
+        if self.greeting is not None:
+            method, payload = self.greeting
+            calls = self.ask(links, method, _GREETING_TIMEOUT_S, payload)
+            self._supervisor.spawn(f"call of '{method}'", calls)
 
     async def close(self) -> None:
         """Close all lanes; what is on them fails."""
@@ -264,7 +294,8 @@ class LinkSet:
         if not link.closed:
             link.pool.lanes.append(lane)
         self._node_pools.connected(link, lane)
-        self._on_connected(link)
+        self._greet([link])
+        self._on_connected(link.pool)
 
     def _lost(self, link: Link, lane: LaneClient, orphans: list[LaneInflight]) -> None:
         self._lanes.pop(lane, None)
@@ -292,6 +323,10 @@ async def open_lane(
         limits=limits_of(lanes),
     )
     return await lane.open(None if link.is_local else lane_tls(lanes.tls, secret).client)
+
+
+async def _asked(link: Link, method: str, payload: bytes, timeout_s: float) -> bytes | None:
+    return None if link.lane is None else await link.lane.call(method, payload, timeout_s)
 
 
 async def _report(heartbeat: Heartbeat, endpoint: InstanceEndpoint, reason: str) -> None:

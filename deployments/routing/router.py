@@ -26,7 +26,6 @@ from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, 
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.metrics.counters import Snapshot
 from deployments.response_cache.store import CacheStore
-from deployments.routing.instance_calls import InstanceCalls
 from deployments.routing.links import Heartbeat, LinkSet, drop, key_of, open_lane
 from deployments.routing.membership import Membership, NodeMember
 from deployments.routing.mirror import Mirror
@@ -66,7 +65,7 @@ class Router:
         cache: See above.
         autoscaled: The pools of the versions whose number of instances follows their load.
         node_pools: The pools of this node and their queues.
-        calls: Control calls on instances.
+        links: The ways to instances.
         models: The ready versions.
         mirror: Copies requests to shadows.
     """
@@ -91,10 +90,10 @@ class Router:
         self.table = RoutingTable()
         self.node_id = node_id
         self.cache = cache
-        self._links = LinkSet(
+        self.links = LinkSet(
             node_id,
             partial(open_lane, secret, slabs, lanes),
-            self._connected,
+            self._waiting.send,
             opens_on_demand=opens_on_demand,
             own_incarnation=own_incarnation,
             heartbeat=heartbeat,
@@ -105,7 +104,6 @@ class Router:
         self.models = ServedModels(self._pool_for, self._find_step, cache, self._open_lanes)
         self._tasks = Supervisor("router")
         self._membership: Membership | None = None
-        self.calls = InstanceCalls(self._links, self._tasks)
         self.mirror = Mirror(self.submit, self.models.get, MismatchFile(default_folder()))
 
     def wake_with(self, wakes: Wakes) -> None:
@@ -124,7 +122,7 @@ class Router:
     def _reach(self, key: str, version: int, endpoint: InstanceEndpoint) -> None:
         pool = self._pools.get((key, version))
         if pool is not None:
-            self._links.open_leaving(pool, endpoint)
+            self.links.open_leaving(pool, endpoint)
 
     def update(self, table: RoutingTable) -> None:
         """Swap in a newer table; links to instances that left it close once they are idle."""
@@ -144,7 +142,7 @@ class Router:
         for pool in self._pools.of(changed):
             # Before its instances go: what they give back waits for their successors.
             self._waiting.follow(pool, table.served(*pool.key), waits_for(table, pool.key[0]))
-        self._links.sync(changed, wanted, leaving, self._pools)
+        self.links.sync(changed, wanted, leaving, self._pools)
         for pool in self._pools.of(changed):
             (self.node_pools.forget if pool.is_dormant else self.node_pools.refresh)(pool)
             self._refresh_routes(pool)
@@ -203,7 +201,7 @@ class Router:
         return found
 
     def _open_lanes(self, model: ServedModel) -> None:
-        if self._opens_on_demand and self._links.open_all(model.pool):
+        if self._opens_on_demand and self.links.open_all(model.pool):
             self._refresh_routes(model.pool)
 
     def first_use(self, name: str) -> Awaitable[None] | None:
@@ -309,13 +307,9 @@ class Router:
         for pool in self._pools.all():
             for link in (*pool.leaving, *pool.retired):
                 drop(link)
-        await self._links.close()
+        await self.links.close()
         if self.cache is not None:
             await self.cache.close()
-
-    def _connected(self, link: Link) -> None:
-        self.calls.send_greeting([link])
-        self._waiting.send(link.pool)
 
     def resend(self, routed: RoutedRequest) -> None:
         """Send a request, to another instance than the one that had it, if one did."""

@@ -221,13 +221,13 @@ class VirtualNode(Node):
     ) -> Router:
         """Have one more router."""
         router = Router(self.node_id, SECRET, SlabPool(1 << 20))
-        connect = router._links._connect
+        connect = router.links._connect
 
         async def dial(*args: Any) -> Any:
             await asyncio.sleep(self._chance.random() * self._dial_s)
             return await connect(*args)
 
-        router._links._connect = dial
+        router.links._connect = dial
         lanes = LaneSettings(heartbeat_timeout_s=silence_s, ports=ports)
         router.join_node(NodeMember(self.node_id, SECRET, may_hold, "127.0.0.1", lanes))
         router.node_pools.clock = LoopClock()
@@ -241,7 +241,7 @@ class VirtualNode(Node):
         membership = router._membership
         assert membership is not None
         server = membership._server
-        lanes = [each._connection for each in router._links._lanes]
+        lanes = [each._connection for each in router.links._lanes]
         lanes += [each.lane._connection for each in membership._remote.values() if each.lane]
         if membership._candidacy.lane is not None:
             lanes.append(membership._candidacy.lane._connection)

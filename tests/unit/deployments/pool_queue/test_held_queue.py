@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from backends.api.errors import RequestCancelledError, UnavailableError
+from backends.api.errors import InvalidArgumentError, RequestCancelledError, UnavailableError
 from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy, SequenceBatching
 from backends.api.request import EMPTY, SEQUENCE_START, InferenceRequest, Tensor
 from deployments.lane.batches import Adopted, Done
@@ -216,6 +216,25 @@ def test_what_waits_for_its_sequence_fails_with_the_instance(run):
             assert "ended with its instance" in error.message
             assert rig.queue.own_waiting_count == 0
             assert rig.queue.has_sequence(7) is False
+
+    run(main)
+
+
+def test_a_refusal_counts_once_all_instances_have_told_which_sequences_run_there(run):
+    async def main():
+        async with holding(SEQUENCES) as rig:
+            rig.queue.has_heard = lambda: False
+            rig.queue.start(early := Request(correlation_id=7))
+            assert isinstance(early.error, InvalidArgumentError)
+            assert rig.queue.has_sequence(7) is None
+            assert (rig.queue.own_waiting_count, rig.queue.snapshot().fail_count["REJECTED"]) == (
+                0,
+                0,
+            )
+            rig.queue.has_heard = lambda: True
+            rig.queue.start(Request(correlation_id=7))
+            assert rig.queue.has_sequence(7) is False
+            assert rig.queue.snapshot().fail_count["REJECTED"] == 1
 
     run(main)
 

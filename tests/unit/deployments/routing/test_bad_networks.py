@@ -80,7 +80,7 @@ class Distant:
 
     async def pass_periods(self, count: int) -> None:
         for _ in range(count):
-            self.router._links.check()
+            self.router.links.check()
             await asyncio.sleep(0)
 
     async def nothing_is_left(self) -> None:

@@ -46,7 +46,7 @@ class _Watching(Routed):
 
     async def pass_periods(self, count: int) -> None:
         for _ in range(count):
-            self.router._links.check()
+            self.router.links.check()
             for _ in range(50):
                 await asyncio.sleep(0)
 

@@ -85,7 +85,7 @@ async def test_calls_that_ask_an_instance_for_its_counters_are_no_load() -> None
     async with Routed(Instance(), config=AUTOSCALED) as here:
         await until(lambda: here.model.pool.lanes)
         _, second = signals_of(here.router)
-        await here.router.calls.ask(here.router.links_of("m", 1), "health", 5.0)
+        await here.router.links.ask(here.router.links_of("m", 1), "health", 5.0)
         assert second() == []
 
 

@@ -148,7 +148,7 @@ async def test_of_the_requests_at_a_crashed_instance_those_that_waited_are_told_
     first, second, last = make(), make(), Instance(echo)
     async with Routed(first, second, last) as here:
         await lanes(here, 3)
-        here.router._links.all()[2].lane.draining = True  # type: ignore[union-attr]
+        here.router.links.all()[2].lane.draining = True  # type: ignore[union-attr]
         sinks = [Sink() for _ in range(4)]
         for number, sink in enumerate(sinks):
             here.router.submit(here.model, request(id=str(number)), sink)

@@ -34,7 +34,7 @@ def without_lanes(router: Router) -> None:
     async def dial(*_: Any) -> LaneClient:
         raise ConnectionRefusedError
 
-    links: Any = router._links
+    links: Any = router.links
     links._connect = dial
 
 

@@ -342,7 +342,7 @@ async def test_an_instance_that_leaves_gets_no_request_and_is_counted_until_it_h
             staying.incarnation,
             leaving.incarnation,
         }
-        answers = await here.router.calls.ask(links, "echo", 5, b"counted")
+        answers = await here.router.links.ask(links, "echo", 5, b"counted")
         assert len(answers) == 2
         here.router.update(table(staying))
         assert [link.endpoint for link in here.router.links_of("m", 1)] == [staying.endpoint]

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request at the router's end of a lane."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
@@ -11,21 +11,8 @@ from backends.api.request import InferenceRequest
 from deployments.contracts.sinks import ResponseSink
 from deployments.scheduling.request_terms import RequestTerms
 
-
-class Carrier(Protocol):
-    """The lane of a request; `deployments.lane.client.LaneClient` is the only one.
-
-    Attributes:
-        draining: Whether the instance has asked for no more requests.
-    """
-
-    draining: bool
-
-    def send_cancel(self, inflight: "LaneInflight") -> None:
-        """Tell the instance of a cancel, unless the request has ended."""
-
-    def send_credit(self, inflight: "LaneInflight") -> None:
-        """Let the instance send one response more."""
+if TYPE_CHECKING:
+    from deployments.lane.pool_client import PoolClient
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -46,7 +33,7 @@ class LaneInflight(RequestTerms):
     def __init__(self, request: InferenceRequest, sink: ResponseSink) -> None:
         self.request = request
         self.sink = sink
-        self.lane: Carrier | None = None
+        self.lane: PoolClient | None = None
         self.id = 0
         self.has_responded = False
         self.cancelled = False

@@ -19,6 +19,7 @@ from deployments.lane.batches import BatchPart
 from deployments.lane.frames import SETUP
 from deployments.lane.inflight import LaneInflight
 from deployments.lane.messages import LaneLimits, Setup, encode
+from deployments.lane.pool_client import PoolClient
 from deployments.pool_queue.connection import TICKET_LIMITS
 from deployments.pool_queue.election import socket_name
 from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket, HeldQueues
@@ -73,8 +74,8 @@ class Request(OwnRequest):
         self.queue.cancelled(self)
 
 
-class InstanceLane:
-    """Notes the cancels of what was sent."""
+class InstanceLane(PoolClient):
+    """Notes the cancels of what was sent; there is no connection."""
 
     def __init__(self) -> None:
         self.draining = False

@@ -50,19 +50,20 @@ class GivenBatches:
     Attributes:
         lanes: The lanes to the instances, by their incarnations.
         own: Requests of this process that wait; those that are sent are taken out.
+        kept: Requests that are executed again: their instances have them, and end them.
+        nameless: Other routers' requests of iterative models that came without a correlation id,
+            and will be given one.
     """
 
-    __slots__ = ("_epoch", "_given", "_kept", "_nameless", "lanes", "own")
+    __slots__ = ("_epoch", "_given", "kept", "lanes", "nameless", "own")
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
         self.lanes: dict[str, LaneClient] = {}
         self.own: dict[OwnRequest, None] = {}
         self._given: dict[str, dict[int, _Given]] = {}
-        # Requests that are executed again: their instances have them.
-        self._kept: set[HeldTicket] = set()
-        # Other routers' requests of iterative models that came without a correlation id.
-        self._nameless: set[HeldTicket] = set()
+        self.kept: set[HeldTicket] = set()
+        self.nameless: set[HeldTicket] = set()
 
     def join(self, instance: str, lane: LaneClient) -> None:
         """Have batches go to an instance."""
@@ -74,14 +75,6 @@ class GivenBatches:
         self._given.pop(instance, None)
         return self.lanes.pop(instance, None) is not None
 
-    def is_kept(self, ticket: HeldTicket) -> bool:
-        """Whether an instance has begun a request, so that its end is that instance's."""
-        return ticket in self._kept
-
-    def came_nameless(self, ticket: HeldTicket) -> None:
-        """Note another router's request that will be given a correlation id."""
-        self._nameless.add(ticket)
-
     def done(self, instance: str, done: Done) -> Sequence[int]:
         """Learn that a batch is executed.
 
@@ -89,12 +82,12 @@ class GivenBatches:
             The places of its requests that are to be executed once more.
         """
         given = self._given[instance].pop(done.number, None)
-        if given is None or not (done.rescheduled or self._kept):
+        if given is None or not (done.rescheduled or self.kept):
             return ()
         places = [at for at, slot in enumerate(given.slots) if slot in done.rescheduled]
         kept = {given.tickets[at] for at in places}
-        self._kept.difference_update(given.tickets)
-        self._kept |= kept
+        self.kept.difference_update(given.tickets)
+        self.kept |= kept
         for ticket in kept:
             ticket.is_kept = True
         return places
@@ -128,7 +121,7 @@ class GivenBatches:
         number, instance, decision = batch
         tickets, slots = decision.batch, decision.slots
         self._given[instance][number] = given = _Given(tickets, slots)
-        if not self._kept and all(ticket.party is None for ticket in tickets):
+        if not self.kept and all(ticket.party is None for ticket in tickets):
             part = BatchPart(
                 self._epoch, number, 0, len(tickets), slots, row_count=decision.row_count
             )
@@ -139,7 +132,7 @@ class GivenBatches:
         shares: dict[ForeignParty, _Share] = {}
         sequences: dict[int, int | str] = {}
         for at, ticket in enumerate(tickets):
-            if ticket in self._kept:
+            if ticket in self.kept:
                 kept.append(slots[at])
                 continue
             party = ticket.party
@@ -174,10 +167,10 @@ class GivenBatches:
         return shares
 
     def _ids_given(self, tickets: list[HeldTicket]) -> Sequence[int | str]:
-        if not self._nameless:
+        if not self.nameless:
             return ()
-        ids = [ticket.correlation_id if ticket in self._nameless else 0 for ticket in tickets]
-        self._nameless.difference_update(tickets)
+        ids = [ticket.correlation_id if ticket in self.nameless else 0 for ticket in tickets]
+        self.nameless.difference_update(tickets)
         return ids
 
     def _send_own(self, instance: str, tickets: Sequence[HeldTicket], part: BatchPart) -> None:

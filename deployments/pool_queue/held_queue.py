@@ -34,9 +34,7 @@ from deployments.scheduling.pool_queue import Actions, PoolQueue
 
 _NS_PER_US: Final = 1000
 # What a queue goes by in a config.
-_DECIDING: Final = (
-    "name", "max_batch_size", "input", "parameters", "dynamic_batching", "sequence_batching",
-)  # fmt: skip
+_DECIDING: Final = "name", "max_batch_size", "input", "dynamic_batching", "sequence_batching"
 
 
 class HeldQueue:
@@ -146,12 +144,8 @@ class HeldQueue:
 
         No parameter concerns sequences: those that run at instances of the config before go on.
         """
-        is_parameterless = config.sequence_batching is not None
-        if any(
-            getattr(config, name) != getattr(self.config, name)
-            for name in _DECIDING
-            if not (is_parameterless and name == "parameters")
-        ):
+        names = _DECIDING if config.sequence_batching is not None else (*_DECIDING, "parameters")
+        if any(getattr(config, name) != getattr(self.config, name) for name in names):
             return False
         self.config = config
         return True
@@ -248,7 +242,7 @@ class HeldQueue:
     def enqueue(self, ticket: HeldTicket) -> None:
         """Take another router's ticket; what ends it reaches the ticket."""
         if self._is_iterative and not ticket.correlation_id:
-            self._batches.came_nameless(ticket)
+            self._batches.nameless.add(ticket)
         self._take(ticket)
 
     def withdrawn(self, ticket: HeldTicket, *, is_ended: bool = False) -> None:
@@ -333,7 +327,7 @@ class HeldQueue:
             return
         now_ns = self._clock_ns()
         for ticket, error in self.waiting.leave(instance, now_ns):
-            if not self._batches.is_kept(ticket):
+            if ticket not in self._batches.kept:
                 self._drop(ticket, error, now_ns)
         self._look()
 

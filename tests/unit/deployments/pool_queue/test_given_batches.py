@@ -116,14 +116,14 @@ def test_requests_that_are_executed_again_stay_at_their_instance():
     tickets = [ticket(), ticket(), ticket()]
     batches, _ = given(*tickets, slots=(4, 5, 6))
     assert list(batches.done("a", Done(EPOCH, 1, rescheduled=[5]))) == [1]
-    assert [batches.is_kept(each) for each in tickets] == [False, True, False]
+    assert [each in batches.kept for each in tickets] == [False, True, False]
     assert [each.is_kept for each in tickets] == [False, True, False]
     fresh = ticket()
     given(tickets[1], fresh, slots=(5, 4), number=2, batches=batches)
     part, sent = batches.lanes["a"].parts[1]
     assert (part.kept, part.slots, part.total_count, sent) == ([5], [4], 1, [fresh])
     assert batches.done("a", Done(EPOCH, 2)) == []
-    assert not batches.is_kept(tickets[1])
+    assert tickets[1] not in batches.kept
 
 
 def test_the_end_of_a_batch_nobody_knows_is_nothing():
@@ -137,7 +137,7 @@ def test_a_router_hears_the_correlation_id_that_its_request_was_given_once():
     nameless, named = ticket(one, 1, correlation_id=70), ticket(one, 2, correlation_id=71)
     batches = GivenBatches(EPOCH)
     batches.join("a", Instance())
-    batches.came_nameless(nameless)
+    batches.nameless.add(nameless)
     given(nameless, named, batches=batches)
     given(nameless, number=2, batches=batches)
     assert [grant.correlation_ids for grant in one.grants] == [[70, 0], ()]

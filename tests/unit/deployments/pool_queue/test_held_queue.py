@@ -224,15 +224,16 @@ def test_a_refusal_counts_once_all_instances_have_told_which_sequences_run_there
     async def main():
         async with holding(SEQUENCES) as rig:
             rig.queue.has_heard = lambda: False
-            rig.queue.start(early := Request(correlation_id=7))
-            assert isinstance(early.error, InvalidArgumentError)
+            early, sink = plain(correlation_id=7)
+            rig.queue.start(early)
+            assert [type(error) for error in sink.errors] == [InvalidArgumentError]
             assert rig.queue.has_sequence(7) is None
             assert (rig.queue.own_waiting_count, rig.queue.snapshot().fail_count["REJECTED"]) == (
                 0,
                 0,
             )
             rig.queue.has_heard = lambda: True
-            rig.queue.start(Request(correlation_id=7))
+            rig.queue.start(plain(correlation_id=7)[0])
             assert rig.queue.has_sequence(7) is False
             assert rig.queue.snapshot().fail_count["REJECTED"] == 1
 

@@ -3,6 +3,7 @@
 """The ways from a router to the instances of models, and how they open and close."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 # keeps failing belongs to a process that is dying, which the next table will say.
 _RECONNECT_FIRST_S: Final = 0.01
 _RECONNECT_MOST_S: Final = 1.0
+# Some 5 s after the first.
+_TOLD_ATTEMPT: Final = 12
 _GREETING_TIMEOUT_S: Final = 5.0
 
 
@@ -266,16 +269,16 @@ class LinkSet:
 
     async def _keep_connecting(self, link: Link) -> None:
         backoff = Backoff(_RECONNECT_FIRST_S, _RECONNECT_MOST_S)
-        level = logging.INFO
-        while True:
+        for attempt in itertools.count(1):
             try:
                 lane = await self._connect(
                     link, lambda lane, orphans: self._lost(link, lane, orphans)
                 )
             except (OSError, TimeoutError, TritonError) as error:
+                # An instance that starts again is known to the controller's log: one line here, if
+                # it lasts.
+                level = logging.WARNING if attempt == _TOLD_ATTEMPT else logging.DEBUG
                 logger.log(level, "lane to %s: %s; trying again", link.endpoint.name, error)
-                # It starts again: one line says that, not one for each attempt of these seconds.
-                level = logging.DEBUG
             except Exception:
                 # Whatever it is: requests wait for this link, and it may be over in a second.
                 logger.exception("lane to %s: fault; trying again", link.endpoint.name)

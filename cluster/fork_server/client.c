@@ -93,6 +93,9 @@ int main(int count, char **arguments) {
   const char *path = getenv("MANTA_FORK_SERVER"), *python = getenv("MANTA_FORK_SERVER_PYTHON");
   if (path && is_worker(count, arguments) && is_handed_over(path, count, arguments)) return 0;
   if (!python) return 127;
+  /* Nor does a forked process have them: what it starts is not the raylet's. */
+  unsetenv("MANTA_FORK_SERVER");
+  unsetenv("MANTA_FORK_SERVER_PYTHON");
   arguments[0] = (char *)python;
   execv(python, arguments);
   return 127;

@@ -46,6 +46,9 @@ def main() -> None:
     is_worker = sys.argv[1:] and sys.argv[1].endswith(_WORKER)
     if path and is_worker and is_handed_over(path, arguments):
         return
+    # Nor does a forked process have them: what it starts is not the raylet's.
+    for each in (_SOCKET, _PYTHON):
+        os.environ.pop(each, None)
     os.execv(python, [python, *sys.argv[1:]])  # noqa: S606 - what the raylet wants to run
 
 

@@ -44,6 +44,7 @@ _MOST_TRIES: Final = 100
 _FIRST_OF_CLIENTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _DASHBOARD_AGENT: Final = "--dashboard_agent_command"
 _ENVIRONMENTS_AGENT: Final = "--runtime_env_agent_command"
+_RAYLET: Final = "raylet"
 # Of the command of the dashboard's agent.
 _FOLDER: Final = "--session-dir="
 _NODE: Final = "--node-id="
@@ -81,6 +82,12 @@ def logs_folder() -> Path:
     """Return where the session of the node that this process has started keeps its logs."""
     node: Any = worker._global_node  # noqa: SLF001 - nothing public says it
     return Path(node.get_logs_dir_path())
+
+
+def has_lost_raylet() -> bool:
+    """Whether the raylet that this process has started has ended without being told to."""
+    node: Any = worker._global_node  # noqa: SLF001 - as above
+    return node is not None and any(kind == _RAYLET for kind, _ in node.dead_processes())
 
 
 def _node_options() -> Any:

@@ -25,7 +25,7 @@ from cluster.options.parsing import ServerOptions
 from cluster.server import serve_application
 from cluster.server.app import application
 from cluster.server.claim import claim, require_unclaimed
-from cluster.server.embedded_node import embedded_node, logs_folder
+from cluster.server.embedded_node import embedded_node, has_lost_raylet, logs_folder
 from cluster.server.error_messages import pause_while_the_head_is_away, print_messages
 from cluster.server.ray_environment import prepare
 from cluster.server.reaper import start_reaper
@@ -256,6 +256,10 @@ class RayCluster:
         if self._output is not None:
             self._output.has_started()
 
+    def has_lost_raylet(self) -> bool:
+        """Whether a cluster of one's own has lost its raylet, and so everything that it ran."""
+        return self.is_own and has_lost_raylet()
+
     def join(self, address: str) -> None:
         """Join a cluster, unless this process is part of one, and make sure no server runs on it.
 
@@ -318,7 +322,7 @@ class RayCluster:
 
     def end(self, controller: Controller, timeout_s: float) -> None:
         """Drain the ingress, then end instances and controller; what fails is logged."""
-        if not self.is_connected:
+        if not self.is_connected or self.has_lost_raylet():
             return
         started_s = time.monotonic()
         try:

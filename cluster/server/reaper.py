@@ -5,8 +5,9 @@
 The kernel ends Ray's raylet with the driver that started it, and the raylet's workers notice, if
 they are not stopped. Its two agents notice as well, but then spend over a minute reporting the
 death to a GCS that is gone too. A small process watches the raylet and ends what outlives it, of
-its children and of those that a fork server has forked for it. Next to nothing is imported here, as
-it runs as long as the server does: `pathlib`, `contextlib` and `typing` would double its memory.
+its children and of those that a fork server has forked for it, whose folder it removes. Next to
+nothing is imported here, as it runs as long as the server does: `pathlib`, `contextlib` and
+`typing` would double its memory.
 
 Where there is no dashboard that process is the raylet's child and stands in for the dashboard's
 agent: a raylet must have one, and takes a worker only once it has told its ports, each of which may
@@ -32,6 +33,7 @@ _UNUSED = "-1"
 # all that it has forked.
 _FORK_SERVER = b"MANTA_FORK_SERVER="
 _MARK = b"/mark"
+_IN_FOLDER = (b"mark", b"socket", b"python-client")
 # Of `signal`, which is as large as all of this.
 _SIGKILL = 9
 
@@ -122,6 +124,8 @@ def watch(raylet: int) -> None:
             os.kill(pid, _SIGKILL)
         except ProcessLookupError:
             continue
+    if mark:
+        _remove(mark[: -len(_MARK)])
 
 
 def _mark(raylet: int) -> bytes:
@@ -135,6 +139,19 @@ def _mark(raylet: int) -> bytes:
 def _mapped_by(mark: bytes) -> set[int]:
     """Return the processes that have mapped a file."""
     return {int(each) for each in _pids() if b" " + mark in _read(f"/proc/{each}/maps")}
+
+
+def _remove(folder: bytes) -> None:
+    """Remove a fork server's folder, unless there is more in it."""
+    for name in _IN_FOLDER:
+        try:
+            os.unlink(folder + b"/" + name)  # noqa: PTH108 - see above
+        except OSError:
+            continue
+    try:
+        os.rmdir(folder)  # noqa: PTH106
+    except OSError:
+        return
 
 
 def tell_no_ports(folder: str, node_id: str) -> None:

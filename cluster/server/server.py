@@ -35,10 +35,23 @@ from deployments.supervision.unix_sockets import is_unix
 
 # Clients may have been told that the server is ready before Serve tells this process.
 _LAST_STEP_S = 5.0
+# How soon the end of one's own Ray is noticed.
+_LOOK_S = 1.0
 
 
 class StartInterruptedError(Exception):
     """The server was told to stop before it was ready."""
+
+
+class RayletLostError(Exception):
+    """The raylet of the server's own Ray has ended, and everything that served with it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the raylet of this server's own Ray has ended, and instances and ingresses with it:"
+            " nothing starts it again, start the server anew. Why is in the kernel's log if it was"
+            " killed for memory, else in raylet.err of Ray's session"
+        )
 
 
 class Server:
@@ -96,6 +109,7 @@ class Server:
         Raises:
             PortInUseError: A port cannot be had.
             StartInterruptedError: It was asked to stop meanwhile.
+            RayletLostError: Its own Ray has ended meanwhile.
             TritonError: A TLS file or every model repository cannot be read, there is no Ray to
                 join, a server runs on it already, the ingress cannot start, or a model failed to
                 load and ``--exit-on-error`` is on.
@@ -171,6 +185,15 @@ class Server:
         """Return name, version, backend, instances, state and reason of each model version."""
         return [] if self._controller is None else self._controller.status()
 
+    def serve(self, told: threading.Event) -> None:
+        """Wait until this process is told to stop.
+
+        Raises:
+            RayletLostError: Nothing is served any more.
+        """
+        while not told.wait(_LOOK_S):
+            self._check_raylet()
+
     def stop(self) -> None:
         """Drain: answer what was accepted, end the ingress, the instances and what was started."""
         if self._is_stopping:
@@ -206,14 +229,20 @@ class Server:
         )
 
     def _check(self) -> None:
+        self._check_raylet()
         if self._is_interrupted():
             raise StartInterruptedError
+
+    def _check_raylet(self) -> None:
+        if self._cluster.has_lost_raylet():
+            raise RayletLostError
 
     def _check_last_step(self) -> None:
         """Give up, but not a start whose models are loaded and whose ingress is about to run.
 
         Such a server ends as one that was ready does: it drains, and its exit code is 0.
         """
+        self._check_raylet()
         if not self._is_interrupted():
             return
         if self._last_step_until_s is None:

@@ -170,7 +170,11 @@ def _run_server(
     from backends.api.errors import TritonError  # noqa: PLC0415
     from cluster.server.ports import PortInUseError  # noqa: PLC0415
     from cluster.server.ray_cluster import RayCluster  # noqa: PLC0415
-    from cluster.server.server import Server, StartInterruptedError  # noqa: PLC0415
+    from cluster.server.server import (  # noqa: PLC0415
+        RayletLostError,
+        Server,
+        StartInterruptedError,
+    )
 
     try:
         with Server(
@@ -185,11 +189,14 @@ def _run_server(
             for warning in server.warnings:
                 speaker.warn(warning)
             _say_ready(options, server.status(), server.addresses, speaker, say)
-            signals.came.wait()
+            server.serve(signals.came)
             speaker.tell("Waiting for in-flight requests to complete.")
     except StartInterruptedError:
         speaker.warn("Stopped before the server was ready.")
         return SIGNAL_EXIT_CODE + signals.first
+    except RayletLostError as error:
+        speaker.fail(f"Error: {error}.")
+        return 1
     except (TritonError, PortInUseError) as error:
         speaker.fail(f"error: creating server: {_describe(error)}")
         return 1

@@ -229,14 +229,19 @@ class Plant:
         """
         found = []
         for each in [node] if node else [HEAD, FAR]:
-            for raylet in self._raylets(each):
-                found += [p for p in _children(raylet) if title_of(p).startswith(title)]
+            for root in self._roots(each):
+                found += [p for p in _children(root) if title_of(p).startswith(title)]
         return sorted(found, key=lambda process: process.pid)
 
     def node_of(self, process: psutil.Process) -> str:
         """Return the node that a process is on."""
         far = {each.pid for each in self.processes(node=FAR)}
         return FAR if process.pid in far else HEAD
+
+    def _roots(self, node: str) -> list[psutil.Process]:
+        """Return whose descendants a node's workers are: forked ones are not the raylet's."""
+        raylets = self._raylets(node)
+        return [psutil.Process(self._far.pid)] if node == FAR and raylets and self._far else raylets
 
     def _raylets(self, node: str) -> list[psutil.Process]:
         if node == FAR:

@@ -14,15 +14,20 @@ import psutil
 import pytest
 import tritonclient.http as triton_http
 
+from cluster.fork_server import client_file
+from cluster.fork_server.requests import SOCKET_VARIABLE
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
+from tests.support.gates import amount, takes_minutes
 from tests.support.server import RunningServer, title_of, until
 
 # What an instance may take to start on a machine that does other things too.
 PATIENCE_S = 120.0
 FORK_SERVER = "manta: fork server"
 RESTARTED = "The fork server had ended: another one was started."
-BURST = tuple(f"burst_{each}" for each in range(5))
+BURST = tuple(f"burst_{each}" for each in range(amount(5, 10)))
+# Loaded where clients are killed.
+SLOWED = tuple(f"slowed_{each}" for each in range(10))
 LINES = 40
 INSTANCES = 3
 # Of the standard library; nothing else imports it.
@@ -59,6 +64,10 @@ class Forking:
     def fork_server(self) -> psutil.Process | None:
         children = psutil.Process(self.server.pid).children()
         return next((each for each in children if title_of(each).startswith(FORK_SERVER)), None)
+
+    def raylet(self) -> psutil.Process:
+        (found,) = [each for each in self.server.tree() if each.name() == "raylet"]
+        return found
 
     def kill_fork_server(self) -> int:
         """End it; return how often it was started anew before."""
@@ -102,7 +111,7 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forking]:
     repository = folder / "models"
     write_add_sub(repository, "add_sub", instances=2)
     write_add_sub(repository, "printing", instances=INSTANCES, code=PRINTING)
-    for each in ("later", *BURST):
+    for each in ("later", *BURST, *SLOWED):
         write_add_sub(repository, each)
     errors = folder / "errors"
     server = RunningServer(
@@ -196,9 +205,34 @@ def test_a_fork_server_that_is_killed_while_models_load_delays_none(forking: For
     forking.infer("add_sub")
 
 
-def test_a_driver_that_is_killed_leaves_no_process(forking: Forking) -> None:
-    """Also none of those that fork servers have forked which were killed before."""
+@takes_minutes
+def test_clients_that_are_killed_while_ten_models_load_hang_none(forking: Forking) -> None:
+    """Ray takes a worker for dead that has not come after a minute."""
+    raylet, parent = forking.raylet(), until(forking.fork_server, "no fork server")
+
+    def clients() -> list[psutil.Process]:
+        return [each for each in raylet.children() if each.name() == client_file.NAME]
+
+    parent.suspend()
+    loads = [threading.Thread(target=forking.load, args=(each,)) for each in SLOWED]
+    for each in loads:
+        each.start()
+    for each in until(clients, "no client waits"):
+        each.kill()
+    parent.resume()
+    for each in loads:
+        each.join(PATIENCE_S)
+    for each in SLOWED:
+        forking.infer(each)
+    until(lambda: not clients(), "a client is left")
+    forking.forked("ray::slowed_9/1#")
+
+
+def test_a_driver_that_is_killed_leaves_no_process_and_no_folder(forking: Forking) -> None:
+    """Also no process that fork servers have forked which were killed before."""
     forking.look()
+    folder = Path(forking.raylet().environ()[SOCKET_VARIABLE]).parent
+    assert folder.is_dir()
     instances = [each for each in forking.seen if title_of(each).startswith("ray::")]
     assert len(instances) > len(forking.server.processes("ray::"))
     # One that is stopped cannot end by itself.
@@ -207,3 +241,4 @@ def test_a_driver_that_is_killed_leaves_no_process(forking: Forking) -> None:
     forking.server.wait(10)
     _, alive = psutil.wait_procs(forking.seen, timeout=30)
     assert not alive, alive
+    until(lambda: not folder.exists(), f"{folder} is left")

@@ -29,6 +29,7 @@ _SEVERAL_NODES = frozenset(
         "test_lanes_between_nodes",
         "test_nodes",
         "test_placement",
+        "test_raylet_kills",
         "test_upgrade",
     }
 )

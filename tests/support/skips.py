@@ -54,6 +54,10 @@ ALLOWED_SKIPS = (
         "this kernel lets nobody make a namespace",
         "containers may not make one",
     ),
+    AllowedSkip("tests/unit/cluster/fork_server/test_forked.py::test_torch", REASON, _ALL_HAS_IT),
+    AllowedSkip(
+        f"{_INTEGRATION}/test_fork_server.py::test_clients_that_are_killed", REASON, _ALL_HAS_IT
+    ),
     AllowedSkip(f"{_INTEGRATION}/test_head_faults.py::", REASON, _ALL_HAS_IT),
     AllowedSkip(f"{_INTEGRATION}/test_node_autoscaler.py::", REASON, _ALL_HAS_IT),
     *(
@@ -66,6 +70,7 @@ ALLOWED_SKIPS = (
         _ALL_HAS_IT,
     ),
     AllowedSkip(f"{_INTEGRATION}/test_kuberay.py::", REASON, _ALL_HAS_IT),
+    AllowedSkip(f"{_INTEGRATION}/test_raylet_kills.py::", REASON, _ALL_HAS_IT),
     AllowedSkip(
         f"{_INTEGRATION}/test_kserve.py::", "pods need root", "CI need not be root for pods"
     ),

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster.fork_server.requests import PYTHON_VARIABLE, SOCKET_VARIABLE
-from tests.support.forked_processes import IN_OTHERS, NAME, Asking, ended
+from tests.support.forked_processes import IN_OTHERS, NAME, Asking, asking, ended
+from tests.support.gates import takes_minutes
 
 pytestmark = pytest.mark.slow
 
@@ -79,9 +80,8 @@ def test_a_process_that_is_started_plainly_finds_the_same(each_client: Asking) -
     assert forked["parent"] == each_client.forks.pid
     assert plain["parent"] == os.getpid()
     assert {each: forked[each] for each in SAME} == {each: plain[each] for each in SAME}
-    of_client = {SOCKET_VARIABLE, PYTHON_VARIABLE, *PLAINLY}
-    left = {name: value for name, value in plain["environment"].items() if name not in of_client}
-    assert forked["environment"] == left
+    # Neither has the client's own variables.
+    assert {**forked["environment"], **PLAINLY} == plain["environment"]
 
 
 @pytest.mark.parametrize(
@@ -187,6 +187,33 @@ def test_forked_processes_draw_nothing_that_another_has_drawn(asked: Asking) -> 
     assert [len(set(each)) for each in columns] == [200] * 8
     # Two of one process are two as well.
     assert not set(columns[0]) & set(columns[1])
+
+
+OF_TORCH = """
+import sys
+had = "torch" in sys.modules
+import torch
+print(torch.initial_seed(), torch.rand(1).item(), torch.seed(), had)
+"""
+
+
+@takes_minutes
+def test_torch_is_as_in_a_new_process_and_the_seeds_that_it_draws_differ(
+    asked: Asking, tmp_path: Path
+) -> None:
+    """Each process of PyTorch's begins with one seed, the same in all."""
+    with asking(asked.client, tmp_path, preload="torch") as preloading:
+        script = preloading.script(OF_TORCH)
+        plain = preloading.run(script, variables=PLAINLY).output.split()
+        rows = []
+        for _ in range(20):
+            batch = [preloading.begun(script) for _ in range(10)]
+            rows += [ended(each).output.split() for each in batch]
+    assert plain.pop() == "False"
+    assert {row.pop() for row in rows} == {"True"}
+    seeds = {row.pop() for row in (*rows, plain)}
+    assert len(seeds) == 201
+    assert {tuple(row) for row in rows} == {tuple(plain)}
 
 
 def test_the_name_is_the_one_by_which_ray_s_worker_is_known() -> None:

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ray._private import node, parameter, services, worker
+from ray._private import node, parameter, ray_constants, services, worker
 
 from cluster.server import embedded_node as embedded_node_module
 from cluster.server import environments_agent, reaper
-from cluster.server.embedded_node import embedded_node, logs_folder
+from cluster.server.embedded_node import embedded_node, has_lost_raylet, logs_folder
 
 AGENT = (
     "--dashboard_agent_command=/bin/python-client -u /ray/dashboard/agent.py --node-ip-address=1"
@@ -158,3 +158,22 @@ def test_logs_are_in_the_folder_of_the_session(monkeypatch: pytest.MonkeyPatch) 
     own = SimpleNamespace(get_logs_dir_path=lambda: "/tmp/ray/session_1/logs")
     monkeypatch.setattr(worker, "_global_node", own)
     assert logs_folder() == Path("/tmp/ray/session_1/logs")
+
+
+@pytest.mark.parametrize(
+    ("ended", "is_lost"), [([], False), (["gcs_server"], False), (["gcs_server", "raylet"], True)]
+)
+def test_a_raylet_that_has_ended_is_lost(
+    monkeypatch: pytest.MonkeyPatch, ended: list[str], is_lost: bool
+) -> None:
+    own = SimpleNamespace(dead_processes=lambda: [(kind, None) for kind in ended])
+    monkeypatch.setattr(worker, "_global_node", own)
+    assert has_lost_raylet() is is_lost
+
+
+def test_a_process_without_a_node_has_lost_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_global_node", None)
+    assert not has_lost_raylet()
+    # The name by which Ray's node knows it.
+    assert "PROCESS_TYPE_RAYLET" in inspect.getsource(node.Node.start_raylet)
+    assert ray_constants.PROCESS_TYPE_RAYLET == "raylet"

@@ -205,6 +205,23 @@ def test_a_fork_server_that_has_ended_is_looked_after(beside: list[str], has_end
     assert RayCluster({}, forks).has_restarted_fork_server() is has_ended
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_ray_of_ones_own_that_has_lost_its_raylet_is_not_drained(
+    beside: list[str], serve: Application, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    monkeypatch.setattr(ray_cluster, "has_lost_raylet", lambda: is_lost)
+    cluster = RayCluster({})
+    assert not cluster.has_lost_raylet()
+    cluster.start(OPTIONS)
+    cluster.deploy(OPTIONS, lambda: None)
+    assert cluster.has_lost_raylet() is is_lost
+    serve.log.clear()
+    controller: Any = Beside("controller", beside)
+    controller.shutdown = lambda timeout_s: None
+    cluster.end(controller, 5.0)
+    assert serve.log == ([] if is_lost else [False])
+
+
 def test_serve_is_ended_only_by_the_server_that_has_started_it(
     fake: FakeRay, serve: Application, joined: RayCluster
 ) -> None:

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from cluster.fork_server import client_file
 from cluster.fork_server.requests import MARK, SOCKET_VARIABLE
 from cluster.server import reaper
 
@@ -200,7 +201,8 @@ def test_what_a_fork_server_has_forked_for_a_raylet_is_ended_and_what_another_ha
     def forking(name: str) -> tuple[subprocess.Popen, list[int]]:
         (tmp_path / name).mkdir()
         mark = tmp_path / name / MARK
-        mark.touch()
+        for each in (MARK, "socket", client_file.NAME):
+            mark.with_name(each).touch()
         server = subprocess.Popen(
             [sys.executable, "-c", FORKING, str(mark)], stdout=subprocess.PIPE
         )
@@ -226,12 +228,20 @@ def test_what_a_fork_server_has_forked_for_a_raylet_is_ended_and_what_another_ha
         reaper.watch(raylet.pid)
     assert all(map(has_ended, ended))
     assert not select.select(left, [], [], 0)[0]
+    assert [each.name for each in tmp_path.iterdir()] == ["other"]
     for each in left:
         signal.pidfd_send_signal(each, signal.SIGKILL)
     for each in (*ended, *left):
         os.close(each)
     own.wait()
     other.wait()
+
+
+def test_a_folder_that_is_not_a_fork_servers_stays(tmp_path):
+    (tmp_path / "models").mkdir()
+    reaper._remove(tmp_path)
+    assert (tmp_path / "models").is_dir()
+    reaper._remove(tmp_path / "nowhere")
 
 
 def test_an_agent_whose_raylet_has_gone_already_watches_nobody(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@
 
 import queue
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from cluster.options.parsing import from_mapping
 from cluster.server import server as server_module
 from cluster.server.ports import PortInUseError
 from cluster.server.ray_environment import RAY_ENVIRONMENT
-from cluster.server.server import Server, StartInterruptedError
+from cluster.server.server import RayletLostError, Server, StartInterruptedError
 
 OTHER = {"name": "n", "state": "UNAVAILABLE", "reason": "no file\n"}
 READY = {"name": "m", "state": "READY", "reason": ""}
@@ -72,6 +73,7 @@ class FakeCluster:
         self.errors: dict[str, Exception] = {}
         self.owner: Owner | None = None
         self.deaths: list[bool] = []
+        self.has_raylet = lambda: True
 
     address = "127.0.0.1:6379"
 
@@ -87,6 +89,9 @@ class FakeCluster:
 
     def has_restarted_fork_server(self) -> bool:
         return bool(self.deaths) and self.deaths.pop()
+
+    def has_lost_raylet(self) -> bool:
+        return not self.has_raylet()
 
     def require_unclaimed(self) -> None:
         self._do("require unclaimed")
@@ -244,6 +249,27 @@ def test_a_signal_once_all_models_are_loaded_ends_a_server_that_is_ready(cluster
     cluster.controller.are_loaded = True
     with server_on(cluster, tmp_path, is_interrupted=lambda: "deploy" in cluster.log):
         assert "loaded" in cluster.log
+    assert cluster.log[-1] == "leave"
+
+
+@pytest.mark.parametrize("after", ["start", "deploy", "loaded"])
+def test_a_raylet_that_ends_ends_the_start_or_the_server(cluster, tmp_path, monkeypatch, after):
+    monkeypatch.setattr(server_module, "_LOOK_S", 0.01)
+    cluster.has_raylet = lambda: after not in cluster.log
+    if after == "loaded":
+        with server_on(cluster, tmp_path) as server, pytest.raises(RayletLostError):
+            server.serve(threading.Event())
+        return
+    assert "start the server anew" in started(cluster, tmp_path, RayletLostError)
+    assert cluster.log[-1] == "leave"
+    assert "loaded" not in cluster.log
+
+
+def test_a_server_serves_until_it_is_told_to_stop(cluster, tmp_path):
+    with server_on(cluster, tmp_path) as server:
+        told = threading.Event()
+        told.set()
+        server.serve(told)
     assert cluster.log[-1] == "leave"
 
 

@@ -40,7 +40,7 @@ REPOSITORIES = (
 )
 FEATURES = (
     ("monitoring", "ingress"),
-    ("autoscaling", "gcs-ft-redis", "ipv6", "credential-files"),
+    ("autoscaling", "gcs-ft-redis", "ipv6", "credential-files", "fork-server"),
     ("autoscaling", "gcs-ft-redis", "tls", "monitoring", "gateway", "restricted"),
 )
 

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 import pytest
 
 from tests.faults.models import BUSY, Shape, write_model
@@ -33,6 +34,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
+FORK_SERVER: Final = "manta: fork server"
 # A model that is loaded once a file is there.
 GATED: Final = "gated"
 OPEN: Final = "open"
@@ -115,9 +117,16 @@ def add_worker(cluster: RayCluster) -> Pod:
     return worker
 
 
-def start(network: PodNetwork, name: str, workers: int, store: Path | None = None) -> RayCluster:
+def start(
+    network: PodNetwork,
+    name: str,
+    workers: int,
+    store: Path | None = None,
+    *,
+    forks: bool = False,
+) -> RayCluster:
     """Start a cluster, and return when its application is RUNNING."""
-    cluster = RayCluster(network, name, store)
+    cluster = RayCluster(network, name, store, forks=forks)
     # One after the other: a raylet ends whose agent has not started after 15 s.
     for _ in range(workers):
         add_worker(cluster)
@@ -132,6 +141,13 @@ def start(network: PodNetwork, name: str, workers: int, store: Path | None = Non
 def instances(cluster: RayCluster) -> list[set[int]]:
     """Return the processes of the model's instances, by worker."""
     return [each.processes(f"ray::{BUSY}/1") for each in cluster.workers]
+
+
+def are_forked(pod: Pod) -> bool:
+    """Whether the fork server of a pod has forked the ingress there."""
+    servers = pod.processes(FORK_SERVER)
+    (ingress,) = pod.processes("ray::ServeReplica:manta:Ingress")
+    return psutil.Process(ingress).ppid() in servers
 
 
 @contextmanager
@@ -189,10 +205,14 @@ def test_application_is_running_and_pods_are_ready_only_when_the_models_are_load
     assert healthz(worker) == (200, b"success")
 
 
+@pytest.mark.parametrize("forks", [False, True], ids=["plain", "forked"])
 def test_changes_in_place_keep_the_instances_and_a_deleted_pod_costs_nothing(
-    network: PodNetwork,
+    network: PodNetwork, forks: bool
 ) -> None:
-    cluster = start(network, "a", workers=2)
+    cluster = start(network, "a", workers=2, forks=forks)
+    for each in cluster.workers:
+        assert bool(each.processes(FORK_SERVER)) == forks
+        assert are_forked(each) == forks
     with clients_of(cluster) as (endpoints, clients):
         # New ingresses and a new controller, the same instances.
         before = instances(cluster)

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chart makes the objects that Kustomize's overlays make."""
 
+import importlib
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ import k8s_render as render
 import k8s_values
 import pytest
 import yaml
+
+from cluster.fork_server import joined
 
 # Files of values that are called after the rendering they equal.
 SAME = sorted(
@@ -72,6 +76,30 @@ def test_rendering_twice_gives_the_same() -> None:
     # A chart with random values would have KubeRay replace the cluster at each upgrade.
     path = render.CHART / "ci/overlays-production.yaml"
     assert render.chart(render.values(path)) == render.chart(render.values(path))
+
+
+@pytest.mark.parametrize("folder", ["base", "raycluster-job"])
+def test_one_component_or_value_has_ray_start_fork_workers(tmp_path: Path, folder: str) -> None:
+    there = Path(os.path.relpath(render.KUSTOMIZE, tmp_path))
+    used = {
+        "resources": [str(there / folder)],
+        "components": [str(there / "components/fork-server")],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(used))
+    rendering = render.Rendering("forking", render.kustomize(tmp_path))
+    hook = _named(rendering, "ConfigMap")["data"]["RAY_START_HOOK"]
+    module, _, name = hook.rpartition(".")
+    assert getattr(importlib.import_module(module), name) is joined.begin
+    if folder == "base":
+        text = render.chart({"ray": {"forkServer": True}})
+        assert _comparable(render.Rendering("value", text)) == _comparable(rendering)
+
+
+def test_nothing_is_forked_unless_asked_for(
+    overlays: dict[str, render.Rendering], charts: dict[str, render.Rendering]
+) -> None:
+    asked = {name for name, each in {**overlays, **charts}.items() if "RAY_START_HOOK" in each.text}
+    assert asked == {"components-gcs-autoscaling"}
 
 
 def test_own_group_is_rendered_with_its_resources() -> None:

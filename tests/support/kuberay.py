@@ -48,6 +48,8 @@ _ENVIRONMENT: Final = {
     "RAY_raylet_start_wait_time_s": "120",
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(_DRAIN_S),
 }
+# Of the manifests' component fork-server.
+_FORKING: Final = {"RAY_START_HOOK": "manta.fork_server.begin"}
 # With gcsFaultToleranceOptions.
 _KEPT_BY_HEAD: Final = {"RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": f"{VOLUME}/gcs"}
 _PATIENCE_OF_WORKERS: Final = {"RAY_gcs_rpc_server_reconnect_timeout_s": "600"}
@@ -60,15 +62,19 @@ class RayCluster:
         network: Where the pods are.
         name: Tells clusters apart.
         store: The head's volume with what the GCS knows; None without fault tolerance.
+        forks: Whether workers are forked.
 
     Attributes:
         head: The head's pod; workers likewise.
     """
 
-    def __init__(self, network: PodNetwork, name: str, store: Path | None = None) -> None:
+    def __init__(
+        self, network: PodNetwork, name: str, store: Path | None = None, *, forks: bool = False
+    ) -> None:
         self._network = network
         self._name = name
         self._store = store
+        self._forking = _FORKING if forks else {}
         self._service = f"{name}-head-svc.default.svc.cluster.local"
         self._heads = 0
         self.workers: list[Pod] = []
@@ -139,6 +145,7 @@ applications:
     def _environment(self, head: str) -> dict[str, str]:
         return {
             **_ENVIRONMENT,
+            **self._forking,
             "FQ_RAY_IP": head,
             "RAY_IP": head.partition(".")[0] if head == self._service else head,
             "RAY_ADDRESS": f"{head}:6379",

@@ -56,6 +56,9 @@ HOME: /tmp
 RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO: "1"
 RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S: {{ .Values.ray.drainTimeoutSecs | quote }}
 RAY_SERVE_FORCE_STOP_UNHEALTHY_REPLICAS: "1"
+{{- if .Values.ray.forkServer }}
+RAY_START_HOOK: manta.fork_server.begin
+{{- end }}
 RAY_START_ULIMIT_OPEN_FILES: "65536"
 RAY_worker_niceness: "0"
 {{- if .Values.credentials.useFile }}

@@ -239,9 +239,9 @@ def test_what_a_fork_server_has_forked_for_a_raylet_is_ended_and_what_another_ha
 
 def test_a_folder_that_is_not_a_fork_servers_stays(tmp_path):
     (tmp_path / "models").mkdir()
-    reaper._remove(tmp_path)
+    reaper._remove(os.fsencode(tmp_path))
     assert (tmp_path / "models").is_dir()
-    reaper._remove(tmp_path / "nowhere")
+    reaper._remove(os.fsencode(tmp_path / "nowhere"))
 
 
 def test_an_agent_whose_raylet_has_gone_already_watches_nobody(tmp_path, monkeypatch):

@@ -11,8 +11,15 @@ import pytest
 from slipcover import pytest_plugin
 
 from tests.support.examples import examples
-from tests.support.long_tests import LONG_TESTS, reason_of, unlisted
-from tests.support.skips import ALLOWED_SKIPS, is_ci, refuse_skip, unmatched
+from tests.support.skips import (
+    ALLOWED_SKIPS,
+    LONG_TESTS,
+    is_ci,
+    reason_of,
+    refuse_skip,
+    unlisted,
+    unmatched,
+)
 
 # A busy machine makes any example slow; no test is about time.
 hypothesis.settings.register_profile("all-tests", deadline=None, max_examples=examples(100))
@@ -47,7 +54,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     if missing := unlisted(marked):
         pytest.exit(
             f"tests are marked long: {missing}. Give the reason in LONG_TESTS of"
-            " tests/support/long_tests.py.",
+            " tests/support/skips.py.",
             returncode=pytest.ExitCode.USAGE_ERROR,
         )
 

@@ -30,7 +30,8 @@ from deployments.grpc.kserve.guarded import make_grpc_gate  # noqa: E402
 from deployments.grpc.kserve.service import INFER_PATH, GrpcService  # noqa: E402
 from deployments.http.kserve.servers import make_http_server  # noqa: E402
 from deployments.http.server.connection import HttpConnection  # noqa: E402
-from tests.support.access_matrix import write_policy  # noqa: E402
+from tests.support.access import write_policy  # noqa: E402
+from tests.support.access_matrix import make_policy  # noqa: E402
 from tests.support.http_plane import FakePlane  # noqa: E402
 
 CONNECTIONS = 16
@@ -136,7 +137,8 @@ async def main() -> None:
     parser.add_argument("--requests", type=int, default=2000)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path, callers = write_policy(Path(folder))
+        policy, callers = make_policy(Path(folder))
+        path = write_policy(Path(folder), policy)
         by_name = {caller.name: caller for caller in callers}
         access = Access(make_guard(str(path), has_audit=False))
         shown = {"key": by_name["valid key"].headers, "JWT": by_name["valid token"].headers}

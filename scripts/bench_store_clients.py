@@ -122,12 +122,9 @@ def poll(kind: str, port: str, times: str) -> dict[str, Any]:
 
 def tables(port: str) -> dict[str, float]:
     """Have a controller answer for the index of a large repository, and read models of it."""
-    from cluster.controller.controller import ModelController
-    from cluster.controller.ownership import Owner
-    from cluster.options.parsing import from_mapping
     from cluster.repository.repository import ModelRepository
     from cluster.repository.stores.opening import open_store
-    from tests.support.controller_fakes import FakeHost
+    from tests.support.controller_fakes import FakeHost, controller_of
 
     location, environ = _location("s3", port)
     os.environ.update(environ)
@@ -137,9 +134,7 @@ def tables(port: str) -> dict[str, float]:
     idle_mib = memory_mib("VmRSS")
 
     async def run() -> dict[str, float]:
-        options = {"model_repository": location, "model_control_mode": "explicit"}
-        controller = ModelController.__new__(ModelController)
-        await controller.__init__(from_mapping(options), Owner(), lambda _: FakeHost())  # type: ignore[misc]
+        controller = await controller_of(location, FakeHost(), model_control_mode="explicit")
         await controller.start()
         await controller.index()
         listed_mib = memory_mib("VmRSS")

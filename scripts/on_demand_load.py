@@ -42,8 +42,7 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.support import scale_of_routing
-from tests.support.large_cluster import Size
-from tests.support.scale_event import prepared
+from tests.support.large_cluster import Size, prepared
 from tests.support.server import RunningServer
 
 CONFIG: Final = """

@@ -21,8 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.support import scale_of_control, scale_of_routing
-from tests.support.large_cluster import Size
-from tests.support.scale_event import Prepare, prepared
+from tests.support.large_cluster import Prepare, Size, prepared
 
 # Differences of less are the clock's.
 _LEAST_MS = 0.001

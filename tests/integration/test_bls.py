@@ -14,6 +14,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
+from tests.support.ensemble_models import DOUBLE, REPEAT
 from tests.support.model_folders import write_folder
 from tests.support.server import RunningServer
 from tests.support.shared_server import brought
@@ -60,24 +61,6 @@ backend: "python" max_batch_size: 8
 input { name: "CODE" data_type: TYPE_STRING dims: [ 1 ] }
 output { name: "RESULT" data_type: TYPE_STRING dims: [ 1 ] }
 """
-DOUBLE = """
-import pathlib, time
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def initialize(self, args):
-        self.name = args["model_name"]
-        self.folder = pathlib.Path(args["model_repository"]).resolve().parent.parent
-
-    def execute(self, requests):
-        return [self.one(request) for request in requests]
-
-    def one(self, request):
-        x = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
-        return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x * 2)])
-"""
 # Waits until its request is cancelled, or until it is killed.
 WAIT = (
     DOUBLE
@@ -90,19 +73,6 @@ WAIT = (
                 break
             time.sleep(0.01)
         return pb_utils.InferenceResponse(error=pb_utils.TritonError("stopped"))
-"""
-)
-REPEAT = (
-    DOUBLE
-    + """
-    def execute(self, requests):
-        for request in requests:
-            sender = request.get_response_sender()
-            x = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
-            for count in range(3):
-                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("Y", x + count)]))
-            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-        return None
 """
 )
 # Calls itself until X is 0.

@@ -4,55 +4,16 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from backends.api.errors import InvalidArgumentError, NotFoundError, TritonError
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import InferenceRequest, Tensor, tensor_as_numpy, tensor_from_numpy
-from backends.config.pbtxt import to_json
-from tests.support.http_plane import FakePlane, Repository, running
+from tests.support.http_plane import FakePlane, running
 
 Main = Callable[[Sequence[str]], int]
-
-
-class AskedRepository(Repository):
-    """Has rows of the test's; loads fail that the test wants to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: list[dict[str, str]] = [
-            {"name": "simple", "version": "2", "state": "READY"},
-            {"name": "simple", "version": "1", "state": "READY"},
-            {"name": "broken", "version": "1", "state": "UNAVAILABLE", "reason": "no\nfile"},
-            {"name": "absent"},
-        ]
-        self.there: list[dict[str, Any]] | None = [
-            instance("simple", "1", 0, pid=7),
-            instance("simple", "2", 0, pid=8),
-            instance("simple", "2", 1, pid=None, state="waiting", reason="waiting for a GPU"),
-        ]
-        self.failures: dict[str, str] = {}
-        self.untold: TritonError | None = None
-
-    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
-        return self.rows
-
-    async def instances(self) -> list[dict[str, Any]]:
-        if self.untold is not None:
-            raise self.untold
-        if self.there is None:
-            # As a server that has no such route.
-            raise NotFoundError("Not Found")
-        return self.there
-
-    async def load(self, model_name: str, parameters: Any) -> None:
-        await super().load(model_name, parameters)
-        if model_name in self.failures:
-            raise InvalidArgumentError(self.failures[model_name])
 
 
 def instance(
@@ -79,11 +40,21 @@ def half(request: InferenceRequest) -> list[Tensor]:
 
 
 class AskedPlane(FakePlane):
-    """Tells metadata and configs as the data plane does."""
+    """Has a model ``half``, and counts of the test's."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.repository = self.asked = AskedRepository()
+        self.repository.rows = [
+            {"name": "simple", "version": "2", "state": "READY"},
+            {"name": "simple", "version": "1", "state": "READY"},
+            {"name": "broken", "version": "1", "state": "UNAVAILABLE", "reason": "no\nfile"},
+            {"name": "absent"},
+        ]
+        self.repository.there = [
+            instance("simple", "1", 0, pid=7),
+            instance("simple", "2", 0, pid=8),
+            instance("simple", "2", 1, pid=None, state="waiting", reason="waiting for a GPU"),
+        ]
         self.counts: list[dict[str, Any]] = []
         config = ModelConfig(
             "half",
@@ -94,30 +65,6 @@ class AskedPlane(FakePlane):
         )
         self.add(config, half)
 
-    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
-        config = self.resolve(name, version).config
-        batch = [-1] if config.max_batch_size else []
-
-        def rows(tensors: Sequence[Any]) -> list[dict[str, Any]]:
-            return [
-                {"name": x.name, "datatype": x.datatype, "shape": [*batch, *x.dims]}
-                for x in tensors
-            ]
-
-        return {
-            "name": name,
-            "versions": ["1"],
-            "platform": config.platform,
-            "inputs": rows(config.input),
-            "outputs": rows(config.output),
-        }
-
-    def model_config_json(self, name: str, version: str = "") -> bytes:
-        config = self.resolve(name, version).config
-        if config.message:
-            return to_json(config)
-        return json.dumps({"name": name, "max_batch_size": config.max_batch_size}).encode()
-
     async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         return {"model_stats": self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]}
 
@@ -126,7 +73,7 @@ class Asked:
     """A running server and a way to ask it.
 
     Attributes:
-        plane: What it serves; `asked` is its repository.
+        plane: What it serves.
         url: Where it is.
     """
 

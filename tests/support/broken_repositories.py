@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from tests.support.agent_faults import AGENT_FAULTS
 from tests.support.broken_models import (
+    AGENT_FAULTS,
     Fault,
     Folder,
     Link,

@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""A repository and pools in memory, on virtual time, for tests of the lifecycle."""
+"""A repository in memory, and a lifecycle over real pools whose actors are in memory."""
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, cast
 
 import pytest
 
@@ -19,21 +21,26 @@ from backends.api.errors import (
 from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
 from backends.api.model_identifier import name_of, namespace_of
 from cluster.autoscaling.counts import InstanceCounts
+from cluster.devices.inventory import Inventory
+from cluster.instances.device_leases import DeviceLeases
+from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
+from cluster.instances.prober import Prober
 from cluster.models.contracts import Candidate, LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import Override, choose_override
 from cluster.models.states import ModelRecord
 from cluster.placement.demand import ClusterResources
-from cluster.placement.explanation import InstanceStatus
-from cluster.placement.planner import PoolRequest, parse_actor_name, plan_pool, replan_pool
-from deployments.contracts.routing_table import InstanceEndpoint, ModelReadyState
+from cluster.placement.node_devices import NodeDevices
+from cluster.placement.planner import PoolRequest, plan_pool, replan_pool
+from deployments.contracts.routing_table import ModelReadyState
 from deployments.instance.spec import InstanceSpec
-from deployments.metrics.counters import Snapshot
+from deployments.metrics.counters import decode
 from tests.support import virtual_time
+from tests.support.instance_host import LOAD_S, FakeActor, FakeHost
 
-LOAD_S = 1.0
 DRAIN_S = 2.0
+KILL_S = 0.05
 
 
 def model(key: str, versions: Iterable[int] = (1,), count: int = 1, stamp: str = "") -> Candidate:
@@ -53,12 +60,13 @@ def ensemble(key: str, *parts: str, version: int = -1) -> Candidate:
 
 
 def in_virtual_time(
-    test: Callable[[], Coroutine[object, object, None]],
-) -> Callable[[], None]:
+    test: Callable[..., Coroutine[object, object, None]],
+) -> Callable[..., None]:
     @wraps(test)
-    def run() -> None:
-        virtual_time.run(test())
+    def run(*arguments: object, **fixtures: object) -> None:
+        virtual_time.run(test(*arguments, **fixtures))
 
+    run.__signature__ = inspect.signature(test)  # type: ignore[attr-defined]  # pytest asks for it
     del run.__wrapped__  # else pytest sees a coroutine function
     return run
 
@@ -73,18 +81,19 @@ async def error_of(work: Coroutine[object, object, None]) -> TritonError:
     return caught.value
 
 
+async def quietly(work: Awaitable[object]) -> None:
+    """Wait for what may be refused."""
+    with contextlib.suppress(TritonError):
+        await work
+
+
 class World:
     """What a test sets up and looks at afterwards.
 
     Attributes:
         candidates: The repositories, by key.
         has_namespaces: Whether each repository has its own names.
-        fail: Errors of loads, by actor name without generation; each is raised once.
-        fail_ends: Errors of ending a pool; each is raised once.
         routers_s: How long routers take to know what has changed.
-        blocked: Actor names without generation that the cluster has no room for.
-        node: Where instances start.
-        running: The release that instances run which are started.
         composed: Ensembles that were completed, and with which configs.
         misfits: By ensemble: why it does not fit its models.
         overrides: What models were read with.
@@ -92,33 +101,41 @@ class World:
         directory_digest: Of every model's directory.
         counts: How many instances versions that autoscale shall have.
         cluster: The nodes that plans are made for.
-        log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names, and
-            ``known`` when the routers know the records as they were.
+        host: Where the actors are; its log has ``known``, too, when the routers know the records
+            as they were.
+        pools: All there were, by age.
+        placer: Gives instances their places.
+        leases: Who has which device.
+        prober: Finds those that hang.
     """
 
-    def __init__(self, *candidates: Candidate, thread_count: int = 4, retry_count: int = 0) -> None:
+    def __init__(
+        self,
+        *candidates: Candidate,
+        thread_count: int = 4,
+        retry_count: int = 0,
+        cluster: ClusterResources | None = None,
+        patience_s: float = 0.0,
+        requests_s: float = math.inf,
+    ) -> None:
         self.candidates = {candidate.key: candidate for candidate in candidates}
         self.has_namespaces = any(candidate.namespace for candidate in candidates)
-        self.fail: dict[str, list[Exception]] = {}
-        self.blocked: set[str] = set()
-        self.node = "n"
-        self.running = ""
-        self.unblocked = asyncio.Event()
-        self.log: list[str] = []
         self.states: list[dict[str, str]] = []
         self.routers_s = 0.0
-        self.fail_ends: list[Exception] = []
-        self.loading = 0
-        self.most_loading = 0
         self.released: list[str] = []
         self.notices: list[str] = []
         self.overrides: list[Override] = []
         self.directory_digest = "as it was"
-        self.pools: list[FakePool] = []
+        self.pools: list[InstancePool] = []
         self.composed: list[tuple[str, dict[str, ModelConfig]]] = []
         self.misfits: dict[str, str] = {}
         self.counts = InstanceCounts()
-        self.cluster = ClusterResources()
+        self.cluster = cluster or ClusterResources()
+        self.host = FakeHost()
+        self.host.node, self.host.kill_s, self.host.drain_s = "n", KILL_S, requests_s
+        self.prober = Prober(patience_s)
+        self.leases = DeviceLeases(self._look, NodeDevices(self._inventory))
+        self.placer = Placer(self._look, self.leases)
         self._generation = 0
         self.lifecycle = ModelLifecycle(
             self,
@@ -129,9 +146,15 @@ class World:
         )
 
     def _make_pool(self, on_change: Callable[[], None]) -> InstancePool:
-        pool = FakePool(self, on_change)
+        pool = InstancePool(on_change, self.host, self.prober, self.placer)
         self.pools.append(pool)
-        return cast("InstancePool", pool)
+        return pool
+
+    async def _look(self) -> ClusterResources:
+        return self.cluster
+
+    async def _inventory(self, node_id: str) -> Inventory:
+        return self.cluster.devices.get(node_id, Inventory())
 
     def _changed(self, _: str) -> None:
         seen = {
@@ -145,7 +168,7 @@ class World:
     async def _routers_know(self) -> None:
         if self.routers_s:
             await asyncio.sleep(self.routers_s)
-            self.log.append("known")
+            self.host.log.append("known")
 
     def record(self, name: str) -> ModelRecord:
         return self.lifecycle.records[name]
@@ -157,7 +180,35 @@ class World:
         return self.record(name).versions[version].reason
 
     def endpoints(self, name: str, version: int = 1) -> list[str]:
-        return [endpoint.name for endpoint in self.record(name).versions[version].instances]
+        """Return the actor names of those that routers know."""
+        known = self.record(name).versions[version].instances
+        return [self.host.named[endpoint.incarnation] for endpoint in known]
+
+    def past(self, name: str) -> dict[str, int]:
+        """Return how many executions instances had, by node, that have left version 1."""
+        counted = self.record(name).versions[1].past
+        return {node: decode(counts).execution_count for node, counts in counted.items()}
+
+    @property
+    def alive(self) -> list[str]:
+        """Names of the actors that nobody has killed."""
+        return [actor.spec.name for actor in self.host.alive]
+
+    def actor(self, name: str) -> FakeActor:
+        return next(actor for actor in self.host.alive if actor.spec.name == name)
+
+    async def lose(self, name: str) -> None:
+        """Have the processes of a model's instances die, which Ray starts again."""
+        for actor in self.host.alive:
+            if actor.spec.model_name == name:
+                self.host.crash(actor)
+        await asyncio.sleep(LOAD_S / 10)
+
+    async def twice(self, unload: str) -> None:
+        """Unload a model twice, the second time while the first is under way."""
+        first = asyncio.create_task(self.lifecycle.unload(unload))
+        await asyncio.sleep(0.02)
+        await asyncio.gather(first, self.lifecycle.unload(unload))
 
     async def read(self, name: str, override: Override, kept: Override) -> Candidate:
         used = choose_override(override, kept, lambda: self.directory_digest)
@@ -227,172 +278,3 @@ class World:
     async def release(self, candidate: Candidate) -> None:
         self.released.append(candidate.model_dir)
         self.notices.append(f"release {candidate.config.name}")
-
-
-class FakePool:
-    def __init__(self, world: World, on_change: Callable[[], None]) -> None:
-        self._world = world
-        self.changed = on_change
-        self.live: dict[str, InstanceSpec] = {}
-        self.staged: dict[str, InstanceSpec] = {}
-        # What is staged and has no room.
-        self.waiting: dict[str, InstanceSpec] = {}
-        self.going: dict[str, InstanceSpec] = {}
-        self.draining: set[str] = set()
-        self.past: dict[str, bytes] = {}
-        self.counted: dict[str, Snapshot] = {}
-        self.reason = ""
-        self.staged_config: ModelConfig | None = None
-        self.load_duration_ns = 7
-        self.next_index = 0
-        # Where instances run that are not on "n".
-        self.nodes: dict[str, str] = {}
-
-    @property
-    def specs(self) -> tuple[InstanceSpec, ...]:
-        return tuple(self.live.values())
-
-    @property
-    def endpoints(self) -> tuple[InstanceEndpoint, ...]:
-        return tuple(_endpoint(name, self.nodes.get(name, "n")) for name in self.live)
-
-    @property
-    def leaving(self) -> tuple[InstanceEndpoint, ...]:
-        return tuple(map(_endpoint, self.going))
-
-    def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
-        return tuple(each.name for each in self.endpoints if each.node_id in node_ids)
-
-    @property
-    def places(self) -> tuple[InstanceStatus, ...]:
-        live = [
-            InstanceStatus(spec, self.nodes.get(name, "n"), pid=1)
-            for name, spec in self.live.items()
-        ]
-        going = [InstanceStatus(s, "n", is_leaving=True) for s in self.going.values()]
-        return (*live, *going)
-
-    @property
-    def is_live(self) -> bool:
-        return bool(self.live)
-
-    async def _start(self, spec: InstanceSpec) -> None:
-        world = self._world
-        place = spec.name.rpartition("@")[0]
-        self.next_index = max(self.next_index, spec.index + 1)
-        if place in world.blocked:
-            self.waiting[spec.name] = spec
-            self.reason = f"instance {spec.name} is waiting"
-            self.changed()
-            return
-        world.log.append(f"start {spec.name}")
-        world.loading += 1
-        world.most_loading = max(world.most_loading, world.loading)
-        try:
-            await asyncio.sleep(LOAD_S)
-        finally:
-            world.loading -= 1
-        if world.fail.get(place):
-            raise world.fail[place].pop(0)
-        world.log.append(f"ready {spec.name}")
-        completed = {"default_model_filename": "found"} if spec.auto_complete else {}
-        changes: dict[str, Any] = completed
-        self.staged_config = dataclasses.replace(spec.config, **changes)
-        self.nodes[spec.name] = world.node
-        self.staged[spec.name] = dataclasses.replace(spec, release=world.running)
-        self.changed()
-
-    async def stage(
-        self, specs: Iterable[InstanceSpec], least: int, on_blocked: Callable[[], None]
-    ) -> None:
-        await asyncio.gather(*[self._start(spec) for spec in specs])
-        if len(self.staged) < min(least, len(self.staged) + len(self.waiting)):
-            on_blocked()
-            await self.wait_changed()
-
-    async def wait_changed(self) -> None:
-        await self._world.unblocked.wait()
-        self.reason = ""
-        self.staged |= self.waiting
-        self.waiting = {}
-
-    def count_anew(self) -> None:
-        pass
-
-    def commit(self, leaving: Collection[str]) -> tuple[str, ...]:
-        outgoing = [name for name in leaving if name in self.live]
-        without = len(outgoing) - len(self.staged) - len(self.waiting)
-        count = len(self.staged) + max(0, without)
-        self.going |= {name: self.live.pop(name) for name in outgoing[:count]}
-        self.live |= self.staged
-        self.staged = {}
-        if not outgoing[count:]:
-            self.waiting = {}
-        self.changed()
-        return tuple(outgoing[count:])
-
-    def displace(self, names: Collection[str]) -> Mapping[str, str]:
-        gone = [name for name in names if name in self.live]
-        self.commit(gone)
-        self.reason = "; ".join(f"instance after {name} is waiting" for name in gone)
-        self.changed()
-        return {name: f"after {name}" for name in gone}
-
-    async def unstage(self) -> None:
-        names, self.staged, self.waiting = list(self.staged), {}, {}
-        self._world.log.extend(f"end {name}" for name in names)
-
-    async def let_go(self, drain_s: float, *, hurries: bool = False) -> None:
-        names = [name for name in self.going if name not in self.draining]
-        self.draining.update(names)
-        self._world.log.extend(f"drain {name}" for name in names)
-        await asyncio.sleep(drain_s)
-        self._world.log.extend(f"end {name}" for name in names)
-        if names:
-            self.past["n"] = " ".join(names).encode()
-        for name in names:
-            self.going.pop(name, None)
-        self.changed()
-
-    async def statistics(self) -> Mapping[str, Snapshot]:
-        return {name: self.counted[name] for name in self.live if name in self.counted}
-
-    async def close(self, drain_s: float) -> None:
-        if self._world.fail_ends:
-            raise self._world.fail_ends.pop(0)
-        names, self.live, self.staged = [*self.live, *self.staged], {}, {}
-        self._world.log.extend(f"drain {name}" for name in names)
-        await asyncio.sleep(drain_s)
-        self._world.log.extend(f"end {name}" for name in names)
-
-    def lose(self) -> None:
-        self.live, self.reason = {}, "instance died; restarting"
-        self.changed()
-
-    def recover(self, name: str) -> None:
-        self.live, self.reason = {name: _spec(name)}, ""
-        self.changed()
-
-
-def _endpoint(name: str, node: str = "n") -> InstanceEndpoint:
-    return InstanceEndpoint(name, f"of {name}", node, "u", ("h", 1))
-
-
-def _spec(name: str) -> InstanceSpec:
-    """Return the spec of an instance as `model` has it."""
-    place = parse_actor_name(name)
-    version, index = (place.version, place.index) if place else (1, 0)
-    group = InstanceGroup("g", "KIND_CPU", 1)
-    config = ModelConfig("m")
-    return InstanceSpec(
-        9,
-        version,
-        "/r/m",
-        name=name,
-        model_name="m",
-        index=index,
-        instance_name="g_0",
-        config=config,
-        auto_complete=False,
-        group=group,
-    )

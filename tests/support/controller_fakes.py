@@ -3,36 +3,37 @@
 """What a controller has around it: a key-value store and a cluster in memory."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from cluster.controller.controller import ModelController
 from cluster.controller.host import ControllerHost, NodeFiles
 from cluster.controller.ownership import Owner
 from cluster.devices.inventory import Inventory
+from cluster.instances import live
 from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.live import LiveInstance, LiveInstances
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
+from cluster.instances.prober import Prober
 from cluster.options.parsing import from_mapping
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.node_devices import NodeDevices
 from cluster.placement.node_requests import NodeRequest
 from cluster.placement.nodes import SharedLook
-from cluster.placement.planner import ActorName, parse_actor_name
 from cluster.release import own_release
 from cluster.repository.agents.contracts import Action
-from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.progress import Progress
-from deployments.instance.spec import InstanceDescription, InstanceSpec
+from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.prefetch import CacheView, Outcome, Prefetched
-from tests.support import virtual_time
-from tests.support.control_plane_fakes import DRAIN_S, FakePool, World, now
+from tests.support import instance_host
+from tests.support.control_plane_fakes import DRAIN_S, now
 
 WRITE_S = 0.01
 NOBODY = Owner()
@@ -96,9 +97,8 @@ class FakeHost:
     Attributes:
         node_names: The nodes.
         store: The cluster's store.
-        world: Gives the pools, and is told what happens to them.
-        live: Instances a controller finds alive.
-        silent: Those that are silent, and what they say later.
+        instances: The actors of the instances.
+        pools: Those of the controller, by age.
         devices: GPUs, by node.
         killed: Names of instances that were killed.
         retired: Names of instances that finished their requests first.
@@ -120,10 +120,14 @@ class FakeHost:
             does nothing any more.
     """
 
-    def __init__(self, store: FakeStore | None = None) -> None:
+    def __init__(
+        self,
+        store: FakeStore | None = None,
+        instances: instance_host.FakeHost | None = None,
+    ) -> None:
         self.store = store or FakeStore()
-        self.world = World()
-        self.world.running = str(own_release())
+        self.instances = instances or _no_instances()
+        self.pools: list[InstancePool] = []
         self.own_node = "node:h"
         self.node_id = "n1"
         self.offers: list[str] = []
@@ -131,8 +135,6 @@ class FakeHost:
         self.node_names: tuple[str, ...] = ("n",)
         self.devices: dict[str, Inventory] = {}
         self.was_restarted = False
-        self.live: list[LiveInstance] = []
-        self.silent: dict[ActorName, LiveInstance | None] = {}
         self.killed: list[str] = []
         self.retired: list[str] = []
         self.suspects: list[str] = []
@@ -153,14 +155,36 @@ class FakeHost:
         self.stepped_down = False
         self.restarts: list[float] = []
         self._shared_look = SharedLook(self._look)
+        self._prober = Prober(0.0)
         reports = NodeDevices(self._read_devices)
         self.placer = Placer(self.read_cluster, DeviceLeases(self.read_cluster, reports))
 
-    def restarted(self, live: Iterable[LiveInstance] = ()) -> "FakeHost":
-        """Return what a controller finds that Ray has started again."""
-        again = FakeHost(self.store)
-        again.was_restarted, again.live = True, list(live)
+    @property
+    def specs(self) -> list[InstanceSpec]:
+        """Of all members of the controller's pools."""
+        return [spec for pool in self.pools for spec in pool.specs]
+
+    def restarted(self, *, was_restarted: bool = True) -> "FakeHost":
+        """Return what the next controller finds: the instances, whose log begins anew.
+
+        Args:
+            was_restarted: Whether Ray starts it, or another driver.
+        """
+        # Those of a dead process look after nothing.
+        for pool in self.pools:
+            for place in (*pool._members, *pool._staged, *pool._leaving):
+                place.stop_watching()
+        self.instances.log.clear()
+        again = FakeHost(self.store, self.instances)
+        again.was_restarted = was_restarted
         return again
+
+    def without_instances(self) -> "FakeHost":
+        """Have all instances end at once."""
+        for actor in self.instances.alive:
+            self.instances.vanish(actor)
+        self.instances.log.clear()
+        return self
 
     @property
     def files(self) -> NodeFiles:
@@ -206,26 +230,25 @@ class FakeHost:
         return counts
 
     def make_pool(self, on_change: Callable[[], None]) -> InstancePool:
-        pool = AdoptablePool(self.world, on_change)
-        self.world.pools.append(pool)
-        return cast("InstancePool", pool)
+        pool = InstancePool(on_change, self.instances, self._prober, self.placer)
+        self.pools.append(pool)
+        return pool
 
     async def find_live_instances(self) -> LiveInstances:
         self._maybe_fail("find_live_instances")
-
-        async def answer(live: LiveInstance | None) -> LiveInstance | None:
-            return live
-
-        late = {name: asyncio.create_task(answer(live)) for name, live in self.silent.items()}
-        return LiveInstances(list(self.live), late)
+        return await live.find_live_instances(self.instances)
 
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
         self._maybe_fail("kill_instances")
-        self.killed += [str(each.name) for each in instances]
+        found = list(instances)
+        self.killed += [str(each.name) for each in found]
+        await live.kill_instances(self.instances, found)
 
     async def retire_instances(self, instances: Iterable[LiveInstance], drain_s: float) -> None:
         self._maybe_fail("retire_instances")
-        self.retired += [str(each.name) for each in instances]
+        found = list(instances)
+        self.retired += [str(each.name) for each in found]
+        await live.retire_instances(self.instances, found, drain_s)
 
     def suspect(self, incarnation: str) -> None:
         self.suspects.append(incarnation)
@@ -300,6 +323,12 @@ class FakeHost:
             raise self.fail.pop(call)
 
 
+def _no_instances() -> instance_host.FakeHost:
+    host = instance_host.FakeHost()
+    host.node, host.drain_s, host.running = "n", math.inf, str(own_release())
+    return host
+
+
 async def controller_of(
     folder: Path | str,
     host: FakeHost,
@@ -328,29 +357,6 @@ async def controller_of(
     return actor
 
 
-class AdoptablePool(FakePool):
-    def adopt(
-        self,
-        live: Iterable[LiveInstance],
-        missing: Iterable[InstanceSpec],
-        taken: Collection[int] = (),
-    ) -> None:
-        self.taken = taken
-        for found in live:
-            spec = found.description.spec
-            (self.going if found.description.is_draining else self.live)[spec.name] = spec
-        self.missing = [spec.name for spec in missing]
-
-
-def live_instance(spec: InstanceSpec, *, is_draining: bool = False) -> LiveInstance:
-    name = parse_actor_name(spec.name)
-    assert name is not None
-    spec = replace(spec, release=spec.release or str(own_release()))
-    endpoint = InstanceEndpoint(spec.name, "i", "n", "u", ("h", 1))
-    described = InstanceDescription(spec, spec.config, endpoint, 1, 7, is_draining)
-    return LiveInstance(name, None, described)
-
-
 def write_model(root: Path, name: str, count: int = 1, group: str = "", **parameters: str) -> None:
     """Write a model that needs no completion by a backend.
 
@@ -376,12 +382,20 @@ def write_model(root: Path, name: str, count: int = 1, group: str = "", **parame
     )
 
 
-def in_virtual_time_with_folder(
-    test: Callable[[Path], Coroutine[object, object, None]],
-) -> Callable[[Path], None]:
-    @wraps(test)
-    def run(tmp_path: Path) -> None:
-        virtual_time.run(test(tmp_path))
+explicit_controller_of = partial(controller_of, model_control_mode="explicit")
 
-    del run.__wrapped__  # else pytest sees a coroutine function
-    return run
+
+async def with_two_models(folder: Path, **options: Any) -> tuple[ModelController, FakeHost]:
+    host = FakeHost()
+    for name in ("a", "b"):
+        write_model(folder, name)
+    controller = await explicit_controller_of(folder, host, **options)
+    await controller.start()
+    for name in ("a", "b"):
+        await controller.load(name, {})
+    return controller, host
+
+
+async def ready(controller: ModelController) -> list[str]:
+    rows = await controller.status()
+    return sorted(row["name"] for row in rows if row["state"] == "READY")

@@ -68,12 +68,8 @@ HANG = (
         if (self.folder / "hang").exists():
             (self.folder / "hangs").touch()
             self.wait_for(self.folder / "never")
-        return DOUBLE_ONE(self, request)
-
-
-def DOUBLE_ONE(self, request):
-    x = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
-    return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x * 2)])
+        x = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
+        return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x * 2)])
 """
 )
 # Answers with X, X+1, X+2.

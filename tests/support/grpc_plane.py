@@ -4,7 +4,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from backends.api.request import (
 from deployments.contracts.sinks import ResponseSink
 from deployments.shared_memory.regions import place_outputs
 from deployments.slabs.pool import SlabPool
-from tests.support.memory_plane import MemoryPlane
+from tests.support.memory_plane import FakeModel, MemoryPlane
 
 Execute = Callable[[InferenceRequest, "Job"], None]
 
@@ -53,47 +52,15 @@ class Job:
         self.sink.respond(response, final=final)
 
 
-@dataclass
-class FakeModel:
-    config: ModelConfig
-    execute: Execute
-    version: int = 1
-    labels: dict[str, Any] = field(default_factory=dict)
-    says_ready: bool = True
-
-    @property
-    def name(self) -> str:
-        return self.config.name
-
-
-class FakeRepository:
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-
-    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
-        self.calls.append(("index", ready_only))
-        return [
-            {"name": "simple", "version": "1", "state": "READY", "reason": ""},
-            {"name": "broken"},
-        ]
-
-    async def instances(self) -> list[dict[str, Any]]:
-        return []
-
-    async def load(self, model_name: str, parameters: Any) -> None:
-        self.calls.append(("load", model_name, parameters))
-        if model_name == "no_such":
-            raise InvalidArgumentError("load failed for model 'no_such'")
-
-    async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
-        self.calls.append(("unload", model_name, unload_dependents))
-
-
 class FakePlane(MemoryPlane):
     def __init__(self, *models: FakeModel) -> None:
         super().__init__()
         self.models = {model.name: model for model in models}
-        self.repository = FakeRepository()
+        self.repository.rows = [
+            {"name": "simple", "version": "1", "state": "READY", "reason": ""},
+            {"name": "broken"},
+        ]
+        self.repository.failures["no_such"] = "load failed for model 'no_such'"
         self.slabs = SlabPool(64 << 20)
         self.jobs: list[Job] = []
         self.arrived = asyncio.Event()
@@ -103,19 +70,6 @@ class FakePlane(MemoryPlane):
 
     def server_metadata(self) -> dict[str, Any]:
         return {"name": "triton", "version": "2.73.0", "extensions": ["classification"]}
-
-    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
-        model = self.resolve(name, version)
-        return {
-            "name": name,
-            "versions": [str(model.version)],
-            "platform": "python",
-            "inputs": [
-                {"name": each.name, "datatype": each.datatype, "shape": [-1, *each.dims]}
-                for each in model.config.input
-            ],
-            "outputs": [],
-        }
 
     async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         if name and name not in self.models:

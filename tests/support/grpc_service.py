@@ -9,6 +9,24 @@ from typing import Any
 import numpy as np
 from tritonclient.grpc import service_pb2
 
+from deployments.grpc.kserve.service import INFERENCE_PATHS, PATHS, STREAM_PATHS
+from deployments.grpc.rpc.service import RpcService
+from deployments.grpc.server.grpcio_server import GrpcioServer
+
+
+def grpcio_server(
+    service: RpcService, options: Mapping[str, int] | None = None, **more: Any
+) -> GrpcioServer:
+    return GrpcioServer(
+        service,
+        options,
+        paths=PATHS,
+        stream_paths=STREAM_PATHS,
+        compressed_paths=INFERENCE_PATHS,
+        **more,
+    )
+
+
 ZEROS = np.zeros(16, np.int32).tobytes()
 
 

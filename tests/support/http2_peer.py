@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client's end for tests: frames to send, frames that came, and a service that records."""
 
+import asyncio
+import contextlib
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import hpack
@@ -263,3 +265,34 @@ class Client:
     def status(self, stream_id: int) -> tuple[int, str]:
         headers, _ = self.answer(stream_id)
         return int(headers[b"grpc-status"]), headers.get(b"grpc-message", b"").decode()
+
+
+class Peer:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+
+    async def frame(self, kind: int) -> Frame:
+        """The next frame of a kind that is no acknowledgement."""
+        while True:
+            head = await self._reader.readexactly(frames.HEADER_BYTES)
+            word, flags, stream_id = frames.HEADER.unpack(head)
+            payload = await self._reader.readexactly(word >> 8)
+            is_acknowledgement = word & 0xFF != frames.HEADERS and flags & frames.ACK
+            if word & 0xFF == kind and not is_acknowledgement:
+                return Frame(kind, flags, stream_id, payload)
+
+    async def rest(self) -> bytes:
+        with contextlib.suppress(ConnectionResetError):
+            return await self._reader.read()
+        return b""
+
+
+@contextlib.asynccontextmanager
+async def connected(port: int) -> AsyncIterator[Peer]:
+    """Have a client's end of a connection to a port of this machine."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Peer(reader, writer)
+    finally:
+        writer.close()

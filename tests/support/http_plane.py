@@ -16,7 +16,6 @@ from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import (
     InferenceRequest,
     InferenceResponse,
-    ParameterValue,
     Tensor,
     tensor_as_numpy,
     tensor_from_numpy,
@@ -26,10 +25,9 @@ from deployments.http.kserve.application import HttpIngress
 from deployments.http.kserve.compression import Compression
 from deployments.http.server.host import HttpLimits
 from deployments.http.server.server import HttpServer
-from deployments.routing.request_check import RequestChecker
 from deployments.shared_memory.regions import place_outputs
 from deployments.supervision.memory_budget import MemoryBudget
-from tests.support.memory_plane import MemoryPlane
+from tests.support.memory_plane import FakeModel, MemoryPlane
 
 Model = Callable[[InferenceRequest], list[Tensor]]
 
@@ -45,19 +43,6 @@ def add_sub(request: InferenceRequest) -> list[Tensor]:
 def identity(request: InferenceRequest) -> list[Tensor]:
     given = request.inputs[0]
     return [Tensor("OUTPUT0", given.datatype, given.shape, given.data)]
-
-
-class Served:
-    """A model of the plane."""
-
-    def __init__(self, config: ModelConfig, run: Model) -> None:
-        self.name = config.name
-        self.version = 1
-        self.config = config
-        self.labels: dict[str, tuple[str, ...]] = {}
-        self.checker = RequestChecker(config)
-        self.run = run
-        self.says_ready = True
 
 
 def simple_config() -> ModelConfig:
@@ -92,30 +77,10 @@ class Slabs:
         return None if self.is_full else memoryview(bytearray(size_bytes))
 
 
-class Repository:
-    """Remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.calls: list[Any] = []
-
-    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
-        self.calls.append(("index", ready_only))
-        return [{"name": "simple", "version": "1", "state": "READY"}]
-
-    async def instances(self) -> list[dict[str, Any]]:
-        return [{"model": "simple", "version": "1", "name": "simple/1#0", "state": "live"}]
-
-    async def load(self, model_name: str, parameters: dict[str, ParameterValue | bytes]) -> None:
-        self.calls.append(("load", model_name, parameters))
-
-    async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
-        self.calls.append(("unload", model_name, unload_dependents))
-
-
 class Pending:
     """A request the plane holds until the test lets it go."""
 
-    def __init__(self, plane: "FakePlane", served: Served, request: InferenceRequest, sink: Any):
+    def __init__(self, plane: "FakePlane", served: FakeModel, request: InferenceRequest, sink: Any):
         self.plane = plane
         self.served = served
         self.request = request
@@ -128,7 +93,7 @@ class Pending:
 
     def finish(self) -> None:
         try:
-            outputs = self.served.run(self.request)
+            outputs = self.served.execute(self.request)
         except TritonError as error:
             self.sink.fail(error)
             return
@@ -151,7 +116,6 @@ class FakePlane(MemoryPlane):
         self.is_ready = True
         self.is_holding = False
         self.slabs = Slabs()
-        self.repository = Repository()
         self.pending: list[Pending] = []
         self.requests: list[InferenceRequest] = []
         self.changed = asyncio.Event()
@@ -159,8 +123,8 @@ class FakePlane(MemoryPlane):
         for datatype in ("FP32", "FP64", "FP16", "BYTES", "INT8", "UINT8", "BOOL", "INT64"):
             self.add(identity_config(datatype), identity)
 
-    def add(self, config: ModelConfig, run: Model) -> Served:
-        served = self.models[config.name] = Served(config, run)
+    def add(self, config: ModelConfig, run: Model) -> FakeModel:
+        served = self.models[config.name] = FakeModel(config, run)
         return served
 
     def server_ready(self) -> bool:
@@ -168,12 +132,6 @@ class FakePlane(MemoryPlane):
 
     def server_metadata(self) -> dict[str, Any]:
         return {"name": "triton", "version": "2.73.0", "extensions": []}
-
-    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
-        return {"name": self.resolve(name, version).name, "versions": ["1"]}
-
-    def model_config_json(self, name: str, version: str = "") -> bytes:
-        return json.dumps({"name": self.resolve(name, version).name}).encode()
 
     async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         return {"model_stats": [{"name": name, "version": version}]}
@@ -302,12 +260,6 @@ async def running(
         await server.wait_drained(5)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until something is so; the test's timeout ends it."""
-    for _ in iter(condition, True):
-        await asyncio.sleep(0)
-
-
 def request(
     method: str, path: str, body: bytes = b"", headers: tuple[str, ...] = (), version: str = "1.1"
 ) -> bytes:
@@ -333,3 +285,31 @@ def binary_request(path: str, header: Any, *tensors: bytes, extra: tuple[str, ..
     text = json.dumps(header).encode()
     length = f"Inference-Header-Content-Length: {len(text)}"
     return request("POST", path, text + b"".join(tensors), (length, *extra))
+
+
+INFER = "/v2/models/simple/infer"
+LIVE = request("GET", "/v2/health/live")
+LARGE = 300_000
+
+
+def chunked(body: bytes, chunk_bytes: int) -> bytes:
+    pieces = [body[i : i + chunk_bytes] for i in range(0, len(body), chunk_bytes)]
+    coded = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+    return request("POST", INFER, headers=("Transfer-Encoding: chunked",)) + coded + b"0\r\n\r\n"
+
+
+def large_request(count: int = LARGE // 4, extra: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
+    tensor = bytes(range(256)) * (count * 4 // 256 + 1)
+    tensor = tensor[: count * 4]
+    header = {
+        "inputs": [
+            {
+                "name": "INPUT0",
+                "datatype": "FP32",
+                "shape": [1, count],
+                "parameters": {"binary_data_size": len(tensor)},
+            }
+        ],
+        "parameters": {"binary_data_output": True},
+    }
+    return binary_request("/v2/models/id_fp32/infer", header, tensor, extra=extra), tensor

@@ -21,7 +21,7 @@ from cluster.placement.node_devices import NodeDevices
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceDescription, InstanceSpec
-from deployments.metrics.counters import Snapshot, merge
+from deployments.metrics.counters import Snapshot
 
 LOAD_S = 1.0
 WELL = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
@@ -50,8 +50,10 @@ class FakeActor:
         progress: What it answers; None while it is stopped and answers nothing.
         died: Done, with the error that calls meet, once its process is dead.
         questions: How often it was asked for its progress.
-        drain_s: How long its requests take.
+        drain_s: How long its requests take; as long as they may, at most.
         counted: What it has counted.
+        loaded: The incarnation that has loaded; empty before one has.
+        is_draining: Whether it refuses requests.
         resumes: Done once it is not stopped any more; None while it never was.
         node: Where it runs.
         has_process: Set once Ray had room for it.
@@ -63,20 +65,23 @@ class FakeActor:
     progress: Progress | None = WELL
     questions: int = 0
     drain_s: float = 0.0
-    counted: Snapshot = field(default_factory=lambda: merge(()))
+    counted: Snapshot = field(default_factory=lambda: Snapshot(execution_count=1))
+    loaded: str = ""
+    is_draining: bool = False
     resumes: asyncio.Event | None = None
     node: str = "node"
     is_closed: asyncio.Event = field(default_factory=asyncio.Event)
     has_process: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def answer(self, method: str) -> Any:
-        if method == "describe":
-            if self.resumes is not None:
-                await self.resumes.wait()
-            await asyncio.sleep(LOAD_S)
-            name = f"{self.spec.model_name}/{self.spec.version}#{self.spec.index}"
-            endpoint = InstanceEndpoint(name, self.incarnation, self.node, "", ("", 0))
-            return InstanceDescription(self.spec, self.spec.config, endpoint, 1, 1)
+    def description(self) -> InstanceDescription:
+        spec = self.spec
+        name = f"{spec.model_name}/{spec.version}#{spec.index}"
+        endpoint = InstanceEndpoint(name, self.incarnation, self.node, "", ("", 0))
+        found = {"default_model_filename": "found"} if spec.auto_complete else {}
+        config = replace(spec.config, **found)  # type: ignore[arg-type]  # a string, as it has
+        return InstanceDescription(spec, config, endpoint, 1, 1, self.is_draining)
+
+    async def answer(self, method: str, *arguments: Any) -> Any:
         if method == "wait_closed":
             await self.is_closed.wait()
         if method == "progress":
@@ -85,7 +90,8 @@ class FakeActor:
                 await asyncio.Event().wait()
             return self.progress
         if method == "drain":
-            await asyncio.sleep(self.drain_s)
+            self.is_draining = True
+            await asyncio.sleep(min(self.drain_s, *arguments))
         if method == "statistics":
             return self.counted
         return True
@@ -100,6 +106,11 @@ class FakeHost:
         groups: Names of the instances that have a placement group.
         fail_create: Raised by `create`, each once.
         fail_load: Raised by ``describe``, each once.
+        fail: Errors of loads, by actor name without generation; each is raised once.
+        blocked: Actor names without generation that the cluster has no room for.
+        log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names.
+        named: Actor names by incarnation.
+        drain_s: How long requests take of actors that are created now.
         knocked: What becomes of connections to actors.
         cluster: The nodes there are.
         dies_silently: Whether processes die before they answer anything.
@@ -119,6 +130,11 @@ class FakeHost:
         self.fail_create: list[Exception] = []
         self.groups: set[str] = set()
         self.fail_load: list[TritonError | ActorLostError] = []
+        self.fail: dict[str, list[TritonError]] = {}
+        self.blocked: set[str] = set()
+        self.log: list[str] = []
+        self.named: dict[str, str] = {}
+        self.drain_s = 0.0
         self.knocked = Knock.REFUSED
         self.dies_silently = False
         self.cluster = ClusterResources(())
@@ -148,24 +164,37 @@ class FakeHost:
             self.twice.append(f"{spec.device.uuid} to {spec.name}")
         place = spec.device or spec.node
         node = self.node if place is None else place.node_id
-        actor = FakeActor(spec, f"i{next(self._numbers)}", died, node=node)
+        actor = FakeActor(spec, self._incarnation(spec), died, drain_s=self.drain_s, node=node)
         self.actors.append(actor)
         self._names[spec.name] = actor
         self.give_room()
         return actor
 
+    def _incarnation(self, spec: InstanceSpec) -> str:
+        made = f"i{next(self._numbers)}"
+        self.named[made] = spec.name
+        return made
+
     def give_room(self) -> None:
         """Start the processes that there is room for, the oldest first."""
         room = len(self._names) if self.room is None else self.room
         room -= sum(actor.has_process.is_set() for actor in self.alive)
-        for actor in [each for each in self.alive if not each.has_process.is_set()][: max(0, room)]:
+        waiting = [each for each in self.alive if not each.has_process.is_set()]
+        free = [each for each in waiting if _unnumbered(each) not in self.blocked]
+        for actor in free[: max(0, room)]:
+            self.log.append(f"start {actor.spec.name}")
             actor.has_process.set()
+
+    def unblock(self) -> None:
+        """Have room for all."""
+        self.blocked.clear()
+        self.give_room()
 
     async def call(self, handle: FakeActor, method: str, *arguments: object) -> Any:
         died = handle.died
         if self.dies_silently:
             await asyncio.wait({died})
-        answer = asyncio.ensure_future(self._answer(handle, method))
+        answer = asyncio.ensure_future(self._answer(handle, method, *arguments))
         try:
             await asyncio.wait({answer, died}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -175,11 +204,28 @@ class FakeHost:
             died.result()
         return answer.result()
 
-    async def _answer(self, actor: FakeActor, method: str) -> Any:
+    async def _answer(self, actor: FakeActor, method: str, *arguments: object) -> Any:
         await actor.has_process.wait()
-        if method == "describe" and self.fail_load:
+        if method == "describe":
+            return await self._describe(actor)
+        if method == "drain":
+            self.log.append(f"drain {actor.spec.name}")
+        return await actor.answer(method, *arguments)
+
+    async def _describe(self, actor: FakeActor) -> InstanceDescription:
+        if self.fail_load:
             raise self.fail_load.pop(0)
-        return await actor.answer(method)
+        if actor.resumes is not None:
+            await actor.resumes.wait()
+        incarnation = actor.incarnation
+        if actor.loaded != incarnation:
+            await asyncio.sleep(LOAD_S)
+            errors = self.fail.get(_unnumbered(actor))
+            if errors:
+                raise errors.pop(0)
+            actor.loaded = incarnation
+            self.log.append(f"ready {actor.spec.name}")
+        return actor.description()
 
     async def knock(self, address: tuple[str, int], timeout_s: float) -> Knock:
         return self.knocked
@@ -197,7 +243,7 @@ class FakeHost:
             died.exception()
         if self._names.get(actor.spec.name) is actor:
             actor.died = asyncio.get_running_loop().create_future()
-            actor.incarnation = f"i{next(self._numbers)}"
+            actor.incarnation = self._incarnation(actor.spec)
 
     async def look_up(self, name: str) -> FakeActor | None:
         return self._names.get(name)
@@ -218,10 +264,17 @@ class FakeHost:
             self.lost_kills -= 1
             return
         if self._names.get(handle.spec.name) is handle:
-            del self._names[handle.spec.name]
             self.killed.append(handle.incarnation)
+        self.vanish(handle)
+
+    def vanish(self, actor: FakeActor) -> None:
+        """End an actor for good, as its node does that ends."""
+        if self._names.get(actor.spec.name) is actor:
+            del self._names[actor.spec.name]
+            if actor.has_process.is_set():
+                self.log.append(f"end {actor.spec.name}")
             self.give_room()
-        self.crash(handle)
+        self.crash(actor)
 
     async def release(self, spec: InstanceSpec) -> None:
         if spec.gang is not None:
@@ -240,6 +293,10 @@ class FakeHost:
 
     async def resources(self) -> ClusterResources:
         return self.cluster
+
+
+def _unnumbered(actor: FakeActor) -> str:
+    return actor.spec.name.rpartition("@")[0]
 
 
 async def started(pool: InstancePool, specs: Iterable[InstanceSpec]) -> None:

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A guard of a few keys that live in the test."""
 
-import math
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 
-from backends.api.errors import PermissionDeniedError, UnauthenticatedError
+from backends.api.errors import UnauthenticatedError
 from deployments.access.contracts import Headers, Peer, PendingError, Rights, Role
+from deployments.access.patterns import Patterns
+from deployments.access.policy import AccessPolicy, Grant
+from deployments.access.refusals import Method
+from deployments.access.rights import PolicyRights
 from deployments.security.caller import ANONYMOUS, Caller
 
 EVERYTHING = tuple((role, "*") for role in Role)
@@ -16,24 +18,16 @@ UNKNOWN_CREDENTIALS = "the credentials are not valid"
 Grants = tuple[tuple[Role, str], ...]
 
 
-class KeyRights:
-    """Rights by grants of roles and patterns of models."""
-
-    def __init__(self, caller: Caller, revision: int, grants: Grants) -> None:
-        self.caller = caller
-        self.revision = revision
-        self._grants = grants
-
-    def may(self, role: Role, model: str = "") -> bool:
-        return any(
-            role is granted and (not model or fnmatchcase(model, pattern))
-            for granted, pattern in self._grants
-        )
-
-    def check(self, role: Role, model: str = "") -> None:
-        if not self.may(role, model):
-            about = f" for model '{model}'" if model else ""
-            raise PermissionDeniedError(f"'{self.caller.subject}' lacks the role {role}{about}")
+def _rights(caller: Caller, revision: int, grants: Grants) -> PolicyRights:
+    """Return rights by grants of roles and patterns of models; nobody's by roles alone."""
+    public = {role for role, _ in grants} if caller.method == Method.ANONYMOUS else ()
+    nobody: frozenset[str] = frozenset()
+    rules = tuple(
+        Grant(Patterns(("*",)), nobody, nobody, frozenset((role,)), models=Patterns((pattern,)))
+        for role, pattern in grants
+    )
+    policy = AccessPolicy(grants=rules, public=frozenset(public))
+    return PolicyRights(caller, revision, policy, "http")
 
 
 class KeyGuard:
@@ -56,7 +50,7 @@ class KeyGuard:
         self._public = public
         self._keys: dict[bytes, tuple[Caller, Grants]] = {}
         self._peers: dict[bytes | int, tuple[Caller, Grants]] = {}
-        self._rights: dict[str, KeyRights] = {}
+        self._rights: dict[str, PolicyRights] = {}
 
     def grant(self, key: str, *grants: tuple[Role, str], **fields: object) -> None:
         caller = Caller(f"key of {key}", method="api-key", **fields)  # type: ignore[arg-type]
@@ -106,7 +100,7 @@ class KeyGuard:
 
     def _of(self, caller: Caller, grants: Grants) -> Rights:
         if caller.subject not in self._rights:
-            self._rights[caller.subject] = KeyRights(caller, self.revision, grants)
+            self._rights[caller.subject] = _rights(caller, self.revision, grants)
         return self._rights[caller.subject]
 
     def note(self, rights: Rights | None, peer: Peer, what: str, model: str, outcome: str) -> None:
@@ -114,5 +108,7 @@ class KeyGuard:
         self.noted.append((subject, what, model, outcome))
 
 
-def rights_of(*grants: tuple[Role, str], tenant: str = "") -> KeyRights:
-    return KeyRights(Caller("somebody", tenant, "api-key", expires_s=math.inf), 1, grants)
+def rights_of(
+    *grants: tuple[Role, str], tenant: str = "", method: str = Method.API_KEY
+) -> PolicyRights:
+    return _rights(Caller("somebody", tenant, method), 1, grants)

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters of any size as data: nodes with eight GPUs, and models with two instances for each."""
 
-from collections.abc import Iterator, Mapping
+import asyncio
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
@@ -201,3 +204,24 @@ def restarted(known: ModelRecord, instance: int) -> ModelRecord:
     uds = f"\0manta/{incarnation}"
     endpoints[instance] = replace(old, incarnation=incarnation, uds=uds)
     return known.with_version(replace(version, instances=tuple(endpoints)))
+
+
+# An event in a cluster of any size: how it is prepared, and what its message takes.
+
+# Where it sends a message it returns how many bytes that has.
+Event = Callable[[], object]
+Loop = asyncio.AbstractEventLoop
+Prepare = Callable[[Size, Loop], Event]
+
+
+@contextmanager
+def prepared(prepare: Prepare, size: Size) -> Iterator[Callable[[], int]]:
+    """Prepare a cluster for as long as its event is measured."""
+    with asyncio.Runner() as runner:
+        event = prepare(size, runner.get_loop())
+        yield lambda: sent if isinstance(sent := event(), int) else 0
+
+
+def size_of(message: object) -> int:
+    """Return what a message has as Ray sends it."""
+    return len(pickle.dumps(message, protocol=5))

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP servers on loopback that tests write in a few lines."""
 
+import socket
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from threading import Thread
 from typing import Any, Self
 
@@ -21,7 +23,7 @@ class QuietHandler(BaseHTTPRequestHandler):
         """Respond to a request; by `answer`, as a rule."""
         raise NotImplementedError
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = (  # noqa: N815 - http.server's
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = (  # noqa: N815 - http.server's
         lambda self: self.respond()
     )
 
@@ -48,8 +50,21 @@ class QuietHandler(BaseHTTPRequestHandler):
 class LoopbackServer(ThreadingHTTPServer):
     """Serves from a thread of its own while a block runs."""
 
-    def __init__(self, handler: type[QuietHandler], here: object = None) -> None:
-        super().__init__(("127.0.0.1", 0), type("_Of", (handler,), {"here": here or self}))
+    def __init__(
+        self,
+        handler: type[QuietHandler],
+        here: object = None,
+        place: str | tuple[str, int] = ("127.0.0.1", 0),
+    ) -> None:
+        self.address_family = socket.AF_UNIX if isinstance(place, str) else socket.AF_INET
+        bound: Any = place
+        super().__init__(bound, type("_Of", (handler,), {"here": here or self}))
+
+    def server_bind(self) -> None:
+        """Bind; unlike HTTPServer's this looks no host up."""
+        TCPServer.server_bind(self)
+        if self.address_family == socket.AF_INET:
+            self.server_port = self.server_address[1]
 
     @property
     def address(self) -> str:

@@ -3,19 +3,107 @@
 """What the planes of both ports' tests share: models in memory, and what else a port asks for."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from backends.api.errors import NotFoundError, TritonError
-from backends.api.request import InferenceRequest
+from backends.api.errors import InvalidArgumentError, NotFoundError, TritonError
+from backends.api.model_config import ModelConfig
+from backends.api.request import InferenceRequest, ParameterValue
+from backends.config.pbtxt import to_json
 from deployments.contracts.control import RolloutAction
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.call import Call, Stage
+from deployments.data_plane.data_plane import _tensor_metadata
+from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.routing.request_check import RequestChecker
+from deployments.settings.server_settings import ServerSettings, SettingsChange, changed
+from deployments.shared_memory.cuda import CudaMaps
 from deployments.shared_memory.objects import RegionMemory
 from deployments.shared_memory.regions import locate_regions, look_at_inputs
 from deployments.tracing.tracer import Arrival, Tracer
-from tests.support.settings_control import MemoryControl, settings_plane
+
+
+class MemoryControl:
+    """Changes settings as the controller does."""
+
+    def __init__(self) -> None:
+        self.settings = ServerSettings()
+
+    async def change_settings(self, change: SettingsChange) -> ServerSettings:
+        self.settings = changed(self.settings, change)
+        return self.settings
+
+
+def settings_plane(
+    control: MemoryControl,
+    knows_model: Callable[[str], object],
+    *,
+    allow_client_memory: bool = False,
+    cuda: CudaMaps | None = None,
+) -> SettingsPlane:
+    return SettingsPlane(
+        lambda: control.settings,
+        control,
+        knows_model,
+        allow_client_memory=allow_client_memory,
+        cuda=cuda,
+    )
+
+
+@dataclass
+class FakeModel:
+    """A model; its plane says how it executes."""
+
+    config: ModelConfig
+    execute: Any
+    version: int = 1
+    labels: dict[str, Any] = field(default_factory=dict)
+    says_ready: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+
+class Repository:
+    """Remembers what it was asked.
+
+    Attributes:
+        rows: The index.
+        there: The instances; None for a server that has no such route.
+        untold: What asking for them fails with.
+        failures: What loads of models fail with.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.rows: list[dict[str, str]] = [{"name": "simple", "version": "1", "state": "READY"}]
+        self.there: list[dict[str, Any]] | None = [
+            {"model": "simple", "version": "1", "name": "simple/1#0", "state": "live"}
+        ]
+        self.untold: TritonError | None = None
+        self.failures: dict[str, str] = {}
+
+    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
+        self.calls.append(("index", ready_only))
+        return self.rows
+
+    async def instances(self) -> list[dict[str, Any]]:
+        if self.untold is not None:
+            raise self.untold
+        if self.there is None:
+            raise NotFoundError("Not Found")
+        return self.there
+
+    async def load(self, model_name: str, parameters: dict[str, ParameterValue | bytes]) -> None:
+        self.calls.append(("load", model_name, parameters))
+        if model_name in self.failures:
+            raise InvalidArgumentError(self.failures[model_name])
+
+    async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
+        self.calls.append(("unload", model_name, unload_dependents))
 
 
 class FakeRollouts:
@@ -44,21 +132,23 @@ class MemoryPlane:
     """The plane; what becomes of a request says ``_begin``, once it has been found good.
 
     Attributes:
-        models: By name; each has ``name``, ``version``, ``config`` and ``says_ready``.
+        models: By name.
         unread: Models that are loaded by their first use.
         used: Those that were.
         load_error: What that fails with.
         unknown: The error of a model that there is none of.
+        repository: What is asked of the controller.
     """
 
     def __init__(self) -> None:
         self.has_started = True
         self.draining = self.exiting = False
-        self.models: dict[str, Any] = {}
-        self.unread: dict[str, Any] = {}
+        self.models: dict[str, FakeModel] = {}
+        self.unread: dict[str, FakeModel] = {}
         self.used: list[str] = []
         self.load_error: Exception | None = None
         self.unknown: type[TritonError] = NotFoundError
+        self.repository = Repository()
         self.rollouts = FakeRollouts()
         self.headers: Any = ()
         self.tracer = Tracer()
@@ -99,8 +189,24 @@ class MemoryPlane:
     def says_ready(self, name: str, version: str = "") -> Awaitable[bool]:
         return asyncio.sleep(0, bool(self.resolve(name, version).says_ready))
 
+    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
+        config = self.resolve(name, version).config
+        return {
+            "name": name,
+            "versions": ["1"],
+            "platform": config.platform,
+            "inputs": [_tensor_metadata(config, each) for each in config.input],
+            "outputs": [_tensor_metadata(config, each) for each in config.output],
+        }
+
     def model_config(self, name: str, version: str = "") -> Any:
         return self.resolve(name, version).config
+
+    def model_config_json(self, name: str, version: str = "") -> bytes:
+        config = self.resolve(name, version).config
+        if config.message:
+            return to_json(config)
+        return json.dumps({"name": name, "max_batch_size": config.max_batch_size}).encode()
 
     def infer(
         self,

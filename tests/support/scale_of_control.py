@@ -32,8 +32,7 @@ from cluster.placement.staying import instances_by_node
 from cluster.residency.policy import ResidencyLimits, Resident, to_rest
 from deployments.contracts.load_report import VersionLoad, encode_loads
 from tests.support import large_cluster as made
-from tests.support.large_cluster import GB, Size
-from tests.support.scale_event import Event, Loop, Prepare
+from tests.support.large_cluster import GB, Event, Loop, Prepare, Size
 
 _MIG: Final = {"ray_resources": '{"mig_1g.10gb": 1}'}
 # A router that gets 1,000 requests a second, most of them for popular models, meets so many.

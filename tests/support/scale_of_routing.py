@@ -19,8 +19,7 @@ from deployments.routing.node_view import NodeView
 from deployments.routing.router import Router
 from deployments.slabs.pool import SlabPool
 from tests.support import large_cluster as made
-from tests.support.large_cluster import Size
-from tests.support.scale_event import Event, Loop, Prepare, size_of
+from tests.support.large_cluster import Event, Loop, Prepare, Size, size_of
 
 _MS: Final = 1_000_000
 

@@ -20,6 +20,16 @@ def fixed(service_ns: int) -> Iterator[int]:
         yield service_ns
 
 
+class Rows:
+    """Requests of nothing but their slots."""
+
+    def next(self, slot: int) -> Request:
+        return Request(slot=slot)
+
+    def closing(self, slot: int) -> None:
+        return None
+
+
 class SimulatedQueue:
     """Answers requests in their order; who waits, waits without bound."""
 

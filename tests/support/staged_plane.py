@@ -31,10 +31,10 @@ from deployments.settings.server_settings import (
     changed,
 )
 from deployments.tracing.tracer import GRPC, Arrival, Trace, Tracer
-from tests.support import http_plane
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request
 from tests.support.key_guard import EVERYTHING, rights_of
 from tests.support.lane_rig import Sink, until
+from tests.support.memory_plane import Repository
 
 # In the order in which they meet a request.
 FEATURES = (
@@ -51,7 +51,7 @@ MAX_REQUESTS = 4
 _TRACED = TraceSettings(("TIMESTAMPS",), rate=1, file="t.json")
 
 
-class Control(http_plane.Repository):
+class Control(Repository):
     """A controller that keeps settings."""
 
     def __init__(self, plane: "StagedPlane") -> None:

@@ -3,8 +3,7 @@
 
 import pytest
 
-from tests.support.long_tests import reason_of, unlisted
-from tests.support.skips import AllowedSkip, refuse_skip, unmatched
+from tests.support.skips import AllowedSkip, reason_of, refuse_skip, unlisted, unmatched
 
 CI = {"CI": "true"}
 ALLOWED = (AllowedSkip("tests/a.py::test_gpu", "no GPU", "CI has none"),)

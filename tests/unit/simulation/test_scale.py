@@ -13,8 +13,7 @@ import pytest
 
 from tests.support import scale_of_control, scale_of_routing
 from tests.support.instruction_count import instructions
-from tests.support.large_cluster import Size
-from tests.support.scale_event import Prepare, prepared
+from tests.support.large_cluster import Prepare, Size, prepared
 
 EVENTS = (*scale_of_control.EVENTS, *scale_of_routing.EVENTS)
 SMALL, LARGE = Size(16), Size(64)

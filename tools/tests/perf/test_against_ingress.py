@@ -22,9 +22,9 @@ from manta_tools.perf.load.loops import ClosedLoop
 from manta_tools.perf.options.parsing import parse_options
 from manta_tools.perf.records import Request
 from tests.support.grpc_plane import fake_plane
-from tests.support.grpc_servers import grpcio_server
+from tests.support.grpc_service import grpcio_server
 from tests.support.http_plane import running
-from tests.support.settings_control import settings_plane
+from tests.support.memory_plane import settings_plane
 
 PAIR = tuple(Tensor(f"INPUT{n}", "INT32", (16,)) for n in range(2))
 SUMS = tuple(Tensor(f"OUTPUT{n}", "INT32", (16,)) for n in range(2))

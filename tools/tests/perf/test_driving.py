@@ -4,15 +4,7 @@ import pytest
 
 from manta_tools.perf.driving import LocalDrive
 from manta_tools.perf.load.loops import ClosedLoop
-from manta_tools.perf.records import Request
-
-
-class Requests:
-    def next(self, slot):
-        return Request(slot=slot)
-
-    def closing(self, slot):
-        return None
+from tests.support.simulated_queue import Rows
 
 
 class Server:
@@ -37,7 +29,7 @@ def server():
 
 @pytest.fixture
 async def drive(server):
-    drive = LocalDrive(ClosedLoop(server, Requests(), lambda: 1, concurrency=1), lambda: 77)
+    drive = LocalDrive(ClosedLoop(server, Rows(), lambda: 1, concurrency=1), lambda: 77)
     await drive.start()
     return drive
 

@@ -11,19 +11,10 @@ from backends.api.errors import InvalidArgumentError
 from manta_tools.perf.data.sequences import SequencePlan, SequenceSource
 from manta_tools.perf.load import schedules
 from manta_tools.perf.load.loops import ClosedLoop, OpenLoop, PeriodicLoop
-from manta_tools.perf.records import Request
 from tests.support.simulated_clock import Clock
-from tests.support.simulated_queue import SimulatedQueue, fixed
+from tests.support.simulated_queue import Rows, SimulatedQueue, fixed
 
 MS = 1_000_000
-
-
-class Rows:
-    def next(self, slot):
-        return Request(slot=slot)
-
-    def closing(self, slot):
-        return None
 
 
 class Rig:

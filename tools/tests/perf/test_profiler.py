@@ -20,26 +20,17 @@ from manta_tools.perf.measuring.stability import StabilityRule
 from manta_tools.perf.measuring.windows import objective
 from manta_tools.perf.options.parsing import parse_options
 from manta_tools.perf.profiler import Plan, Profiler, Surroundings
-from manta_tools.perf.records import Request
 from manta_tools.perf.reports import text
 from manta_tools.perf.reports.csv_file import composing_reports, csv_report
 from manta_tools.perf.reports.profile_export import profile_export
 from tests.support import virtual_time
-from tests.support.simulated_queue import SimulatedQueue, fixed
+from tests.support.simulated_queue import Rows, SimulatedQueue, fixed
 
 MS = 1_000_000
 SECOND = 1000 * MS
 MODEL = Model("m", "", (Tensor("A", "INT32", (1,)),), ())
 OPTIONS = parse_options(["-m", "m"])
 DATA = DataSet(((Row({"A": Content("INT32", (1,), bytes(4))}),),))
-
-
-class Rows:
-    def next(self, slot):
-        return Request(slot=slot)
-
-    def closing(self, slot):
-        return None
 
 
 class FailingServer:

@@ -10,9 +10,9 @@ from manta_tools.perf.command import perform
 from manta_tools.perf.driving import LocalDrive
 from manta_tools.perf.load.loops import ClosedLoop
 from manta_tools.perf.options.parsing import parse_options
-from manta_tools.perf.records import Request
 from manta_tools.perf.reports.progress import Live, Screen, Watch, lines
 from tests.support.echo_servers import Counters, EchoHttpServer
+from tests.support.simulated_queue import Rows
 
 MS = 1_000_000
 LIVE = Live(4.0, 2, 8, 2, 10, 0.5, 12345.6, 812.0, 1903.0, 4, 1, 37.4)
@@ -47,14 +47,6 @@ def test_lines_are_written_in_place_of_those_before_and_removed_for_what_is_prin
     assert written[2:] == ["\x1b[2F\x1b[0J"]
 
 
-class Requests:
-    def next(self, slot):
-        return Request(slot=slot)
-
-    def closing(self, slot):
-        return None
-
-
 class Server:
     def __init__(self):
         self.requests = []
@@ -66,7 +58,7 @@ class Server:
 async def test_what_is_live_is_of_the_current_window():
     now_ns = 0
     server = Server()
-    loop = ClosedLoop(server, Requests(), lambda: now_ns, concurrency=2)
+    loop = ClosedLoop(server, Rows(), lambda: now_ns, concurrency=2)
     watch = Watch(
         parse_options(["-m", "m", "--concurrency-range", "1:3:1", "-p", "100"]), lambda: now_ns
     )

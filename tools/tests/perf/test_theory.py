@@ -15,20 +15,11 @@ from manta_tools.perf.load import schedules
 from manta_tools.perf.load.loops import ClosedLoop, OpenLoop
 from manta_tools.perf.measuring.confidence import latency_of, throughput_of
 from manta_tools.perf.measuring.windows import objective, summarise
-from manta_tools.perf.records import Request
 from tests.support.simulated_clock import Clock
-from tests.support.simulated_queue import SimulatedQueue, exponential, fixed
+from tests.support.simulated_queue import Rows, SimulatedQueue, exponential, fixed
 
 SERVICE_NS = 1_000_000
 TWO_PERCENT = 0.02
-
-
-class Rows:
-    def next(self, slot):
-        return Request(slot=slot)
-
-    def closing(self, slot):
-        return None
 
 
 def measure_open(schedule, service_ns, count, *, limit_ms=1.0):

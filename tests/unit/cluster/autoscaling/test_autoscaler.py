@@ -5,7 +5,6 @@
 import asyncio
 import dataclasses
 from collections.abc import Callable, Coroutine
-from functools import wraps
 
 import pytest
 from hypothesis import given
@@ -22,7 +21,7 @@ from deployments.metrics.counters import Snapshot
 from deployments.metrics.distributions import class_of
 from deployments.supervision.supervisor import Supervisor
 from tests.support import virtual_time
-from tests.support.control_plane_fakes import LOAD_S, World, model, now
+from tests.support.control_plane_fakes import LOAD_S, World, in_virtual_time, model, now
 from tests.support.instruction_count import instructions
 
 KEY = ("m", 1)
@@ -67,10 +66,7 @@ class Scene:
         self.rested.append((key, version))
         if self.is_busy:
             return False
-        (pool,) = self.world.pools
-        pool.live = {}
-        pool.changed()
-        return True
+        return self.world.lifecycle.dormancy.rest(key, version)
 
     async def _look(self) -> None:
         while True:
@@ -99,7 +95,7 @@ def with_scene(
     served: Candidate, *, is_loaded: bool = True
 ) -> Callable[[Callable[[Scene], Coroutine[object, object, None]]], Callable[[], None]]:
     def decorate(test: Callable[[Scene], Coroutine[object, object, None]]) -> Callable[[], None]:
-        async def main() -> None:
+        async def run() -> None:
             scene = Scene(served)
             if is_loaded:
                 await scene.world.lifecycle.load("m")
@@ -108,12 +104,7 @@ def with_scene(
             finally:
                 await scene.close()
 
-        @wraps(test)
-        def run() -> None:
-            virtual_time.run(main())
-
-        del run.__wrapped__  # type: ignore[attr-defined]  # else pytest wants a fixture "scene"
-        return run
+        return in_virtual_time(run)
 
     return decorate
 
@@ -137,9 +128,9 @@ async def test_instances_that_are_too_many_may_finish_what_they_have_begun(scene
     await asyncio.sleep(5)
     scene.load = 2
     await asyncio.sleep(15)
-    assert not [line for line in scene.world.log if line.startswith("end")]
+    assert not [line for line in scene.world.host.log if line.startswith("end")]
     await asyncio.sleep(RESIZE_DRAIN_S)
-    assert len([line for line in scene.world.log if line.startswith("end")]) == 5
+    assert len([line for line in scene.world.host.log if line.startswith("end")]) == 5
 
 
 @with_scene(candidate(count=3, min_instances="2"))
@@ -158,7 +149,7 @@ async def test_a_version_begins_with_what_its_groups_say_and_stays_in_its_bounds
 async def test_an_instance_that_does_not_load_leaves_what_serves_and_is_tried_again(
     scene: Scene,
 ) -> None:
-    scene.world.fail["m/1#1"] = [InternalError("no memory")]
+    scene.world.host.fail["m/1#1"] = [InternalError("no memory")]
     scene.load = 4
     await asyncio.sleep(6)
     assert (scene.count, scene.desired) == (1, 2)
@@ -169,10 +160,10 @@ async def test_an_instance_that_does_not_load_leaves_what_serves_and_is_tried_ag
 @with_scene(candidate())
 async def test_what_never_loads_is_tried_less_and_less_often(scene: Scene) -> None:
     for index in range(100):
-        scene.world.fail[f"m/1#{index}"] = [InternalError("no memory")]
+        scene.world.host.fail[f"m/1#{index}"] = [InternalError("no memory")]
     scene.load = 4
     await asyncio.sleep(600)
-    assert 8 < len([line for line in scene.world.log if line.startswith("start")]) < 20
+    assert 8 < len([line for line in scene.world.host.log if line.startswith("start")]) < 20
     assert scene.count == 1
 
 
@@ -243,7 +234,7 @@ async def test_a_poll_that_finds_nothing_new_leaves_a_change_alone(scene: Scene)
         await asyncio.sleep(LOAD_S / 4)
         await scene.world.lifecycle.load("m", is_poll=True)
     assert scene.count == 6
-    started = [line for line in scene.world.log if line.startswith("start")]
+    started = [line for line in scene.world.host.log if line.startswith("start")]
     assert len(started) == 6
 
 
@@ -267,10 +258,9 @@ async def test_a_version_nobody_asks_for_rests_and_scales_again_when_it_was_woke
     await asyncio.sleep(10)
     assert scene.rested == [KEY]
     assert scene.desired == 0
-    (pool,) = scene.world.pools
     await asyncio.sleep(10)
     assert scene.rested == [KEY]
-    pool.recover("m/1#1@1")
+    await scene.world.lifecycle.dormancy.wake(*KEY)
     await asyncio.sleep(2)
     assert scene.desired == 1
     scene.load = 12
@@ -295,11 +285,11 @@ async def test_a_version_that_cannot_rest_now_is_asked_again_unless_it_is_used(
 
 @with_scene(candidate(target_queue_us="1000"))
 async def test_a_queue_that_is_too_long_brings_more_instances(scene: Scene) -> None:
-    (pool,) = scene.world.pools
+    (actor,) = scene.world.host.alive
     scene.load = 1
     for second in range(8):
-        answered = Snapshot(success_count=100 * second, queue_ns=100 * second * 5_000_000)
-        pool.counted = {"m/1#0@1": answered}
+        count = 100 * second
+        actor.counted = Snapshot(success_count=count, queue_ns=count * 5_000_000)
         await asyncio.sleep(1)
     assert scene.count == 2
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from cluster.commands.graph import graph_of, main, mermaid
-from tests.support.stub_server import stub_server
+from tests.support.stub_server import Stub
 
 
 def tensor(name: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_a_model_that_is_no_ensemble_is_its_own_only_step():
 
 
 def test_the_configs_of_a_server_are_asked_for_by_any_url(capsys):
-    with stub_server() as stub:
+    with Stub() as stub:
         for name, config in CONFIGS.items():
             stub.answers["GET", f"/v2/models/{name}/config"] = (200, json.dumps(config).encode())
         assert main(["e", "--url", stub.url]) == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster.commands.rollout import document_of, main
-from tests.support.stub_server import Stub, stub_server
+from tests.support.stub_server import Stub
 
 DONE = (200, b'{"phase": "progressing"}')
 PATH = "/v2/models/m/rollout"
@@ -17,7 +17,7 @@ PATH = "/v2/models/m/rollout"
 
 @pytest.fixture
 def server() -> Iterator[Stub]:
-    with stub_server() as stub:
+    with Stub() as stub:
         yield stub
 
 

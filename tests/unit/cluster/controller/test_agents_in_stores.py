@@ -11,8 +11,8 @@ import pytest
 from backends.api.errors import TritonError
 from cluster.controller.controller import ModelController
 from cluster.repository.stores.opening import open_store
-from tests.support.control_plane_fakes import DRAIN_S
-from tests.support.controller_fakes import FakeHost, controller_of, in_virtual_time_with_folder
+from tests.support.control_plane_fakes import DRAIN_S, in_virtual_time
+from tests.support.controller_fakes import FakeHost, controller_of
 
 CONFIG = """
 name: "m" backend: "identity" version_policy { all {} }
@@ -48,12 +48,12 @@ class Served:
 
     def told_of(self, version: int) -> list[str]:
         """Return what agents of a version that is loaded were told."""
-        specs = [spec for pool in self.host.world.pools for spec in pool.live.values()]
+        specs = self.host.specs
         keys = {spec.files.key() for spec in specs if spec.files and spec.version == version}
         return [action for key, action in self.host.told if key in keys]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_agents_hear_of_a_life_as_those_of_local_models_do(folder: Path) -> None:
     served = Served(folder)
     controller = await served.start()
@@ -64,24 +64,24 @@ async def test_agents_hear_of_a_life_as_those_of_local_models_do(folder: Path) -
     assert served.told == ["LOAD_COMPLETE", "UNLOAD", "UNLOAD_COMPLETE"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_agents_hear_of_a_load_that_failed(folder: Path) -> None:
     served = Served(folder)
     controller = await served.start()
-    served.host.world.fail["m/1#0"] = [TritonError("broken")]
+    served.host.instances.fail["m/1#0"] = [TritonError("broken")]
     with pytest.raises(TritonError):
         await controller.load("m", {})
     await asyncio.sleep(DRAIN_S)
     assert served.told == ["LOAD_FAIL"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_version_that_stays_hears_nothing_of_those_that_come_and_fail(folder: Path) -> None:
     served = Served(folder)
     controller = await served.start()
     await controller.load("m", {})
     served.put("2/data", "two")
-    served.host.world.fail["m/2#0"] = [TritonError("broken")]
+    served.host.instances.fail["m/2#0"] = [TritonError("broken")]
     with pytest.raises(TritonError):
         await controller.load("m", {})
     await asyncio.sleep(DRAIN_S)
@@ -92,7 +92,7 @@ async def test_a_version_that_stays_hears_nothing_of_those_that_come_and_fail(fo
     assert served.told_of(2)[-1] == "LOAD_COMPLETE"
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_reload_of_other_files_ends_the_former(folder: Path) -> None:
     served = Served(folder)
     controller = await served.start()
@@ -106,7 +106,7 @@ async def test_a_reload_of_other_files_ends_the_former(folder: Path) -> None:
     assert told[second] == ["LOAD_COMPLETE"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_agents_hear_of_the_end_of_the_server(folder: Path) -> None:
     served = Served(folder)
     controller = await served.start()
@@ -115,7 +115,7 @@ async def test_agents_hear_of_the_end_of_the_server(folder: Path) -> None:
     assert served.told == ["LOAD_COMPLETE", "UNLOAD", "UNLOAD_COMPLETE"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_nobody_is_told_of_a_model_without_agents(folder: Path) -> None:
     served = Served(folder)
     served.put("config.pbtxt", CONFIG)

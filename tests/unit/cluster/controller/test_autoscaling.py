@@ -10,13 +10,8 @@ import pytest
 from cluster.controller.controller import ModelController
 from deployments.contracts.load_report import VersionLoad, encode_loads
 from tests.support import virtual_time
-from tests.support.controller_fakes import (
-    FakeHost,
-    controller_of,
-    in_virtual_time_with_folder,
-    live_instance,
-    write_model,
-)
+from tests.support.control_plane_fakes import in_virtual_time
+from tests.support.controller_fakes import FakeHost, controller_of, write_model
 from tests.unit.cluster.controller.test_controller import states
 
 RULES = {
@@ -33,7 +28,7 @@ async def _tell(controller: ModelController, ongoing: float, seconds: int) -> No
         await asyncio.sleep(1)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_version_follows_the_load_that_routers_tell(folder: Path) -> None:
     write_model(folder, "a", **RULES)
     controller = await controller_of(folder, FakeHost())
@@ -55,11 +50,13 @@ def test_a_restarted_controller_goes_on_with_the_instances_that_are_alive(
         controller = await controller_of(tmp_path, host)
         await controller.start()
         await _tell(controller, 6.0, 8)
-        specs = controller._lifecycle._models["a"].versions.pools[1].specs
-        again = host.restarted(live_instance(spec) for spec in specs if spec.index not in died)
+        again = host.restarted()
+        for actor in [each for each in again.instances.alive if each.spec.index in died]:
+            again.instances.vanish(actor)
+        again.instances.log.clear()
         successor = await controller_of(tmp_path, again)
         assert states(await successor.start()) == {"a": "READY"}
-        assert again.world.log == []
+        assert again.instances.log == []
         await asyncio.sleep(5)
         (entry,) = successor._publisher.table().models["a"].versions
         assert entry.desired_instances == len(entry.instances) == 3 - len(died)
@@ -67,7 +64,7 @@ def test_a_restarted_controller_goes_on_with_the_instances_that_are_alive(
     virtual_time.run(main())
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_model_with_wrong_rules_is_not_loaded(folder: Path) -> None:
     write_model(folder, "a", max_instances="0")
     controller = await controller_of(folder, FakeHost())

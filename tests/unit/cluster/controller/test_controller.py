@@ -14,15 +14,10 @@ import pytest
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from cluster.controller.controller import ModelController
 from cluster.controller.ownership import LEASE_S, Owner
+from cluster.instances.pool import InstancePool
 from deployments.supervision import supervisor
-from tests.support.control_plane_fakes import DRAIN_S, LOAD_S, now
-from tests.support.controller_fakes import (
-    FakeHost,
-    controller_of,
-    in_virtual_time_with_folder,
-    live_instance,
-    write_model,
-)
+from tests.support.control_plane_fakes import DRAIN_S, LOAD_S, in_virtual_time, now
+from tests.support.controller_fakes import FakeHost, controller_of, write_model
 from tests.support.virtual_time import NeverReturnsError
 
 
@@ -30,7 +25,7 @@ def states(rows: list[dict[str, str]]) -> dict[str, str]:
     return {row["name"]: row["state"] for row in rows}
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_start_waits_for_the_models_of_the_repository(folder: Path) -> None:
     write_model(folder, "a")
     write_model(folder, "b")
@@ -41,7 +36,7 @@ async def test_start_waits_for_the_models_of_the_repository(folder: Path) -> Non
     assert changes.initialised
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_start_without_a_repository_says_so_and_the_controller_still_answers(
     folder: Path,
 ) -> None:
@@ -51,7 +46,7 @@ async def test_start_without_a_repository_says_so_and_the_controller_still_answe
     assert await controller.status() == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_poll_follows_the_repository(folder: Path) -> None:
     write_model(folder, "a")
     controller = await controller_of(
@@ -64,7 +59,7 @@ async def test_a_poll_follows_the_repository(folder: Path) -> None:
     assert states(await controller.status()) == {"a": "UNAVAILABLE", "b": "READY"}
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_routers_hear_at_once_of_a_repository_that_goes_away(folder: Path) -> None:
     write_model(folder / "here", "a")
     (folder / "there").mkdir()
@@ -88,7 +83,7 @@ async def test_routers_hear_at_once_of_a_repository_that_goes_away(folder: Path)
     await asyncio.sleep(1)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_an_unload_that_fails_does_not_end_the_poll(folder: Path) -> None:
     host = FakeHost()
     for name in ("a", "b", "kept"):
@@ -97,17 +92,17 @@ async def test_an_unload_that_fails_does_not_end_the_poll(folder: Path) -> None:
         folder, host, model_control_mode="poll", repository_poll_secs=5
     )
     await controller.start()
-    host.world.fail_ends = [RuntimeError("cannot be ended")]
+    tried = _fail_to_end(host.pools[0])
     for name in ("a", "b"):
         shutil.rmtree(folder / name)
     await asyncio.sleep(5 + DRAIN_S + 1)
-    assert not host.world.fail_ends
+    assert tried
     write_model(folder, "c")
     await asyncio.sleep(5 + LOAD_S + DRAIN_S)
     assert states(await controller.status())["c"] == "READY"
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_poll_asks_the_cluster_once_however_many_models_there_are(folder: Path) -> None:
     host = FakeHost()
     for number in range(20):
@@ -121,7 +116,7 @@ async def test_a_poll_asks_the_cluster_once_however_many_models_there_are(folder
     assert host.looks == 1
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_an_error_of_the_poll_itself_starts_it_again(folder: Path) -> None:
     host = FakeHost()
     controller = await controller_of(
@@ -136,11 +131,23 @@ async def test_an_error_of_the_poll_itself_starts_it_again(folder: Path) -> None
     assert states(await controller.status()) == {"a": "READY"}
 
 
+def _fail_to_end(pool: InstancePool) -> list[float]:
+    """Have the end of a pool fail; return how long it was given, each time."""
+    tried: list[float] = []
+
+    async def close(drain_s: float) -> None:
+        tried.append(drain_s)
+        raise RuntimeError("cannot be ended")
+
+    pool.close = close  # type: ignore[method-assign]
+    return tried
+
+
 async def _broken() -> Any:
     raise RuntimeError("a bug")
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_server_whose_driver_is_silent_ends_itself(folder: Path) -> None:
     write_model(folder, "a")
     host = FakeHost()
@@ -154,10 +161,10 @@ async def test_a_server_whose_driver_is_silent_ends_itself(folder: Path) -> None
     assert host.ended_s is not None
     assert ends
     assert not any(b"epoch" not in key for key in host.store.values)
-    assert "drain a/1#0@1" in host.world.log
+    assert "drain a/1#0@1" in host.instances.log
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_lost_server_ends_also_where_serve_never_answers(folder: Path) -> None:
     def end_ingress() -> None:
         raise NeverReturnsError
@@ -171,10 +178,10 @@ async def test_a_lost_server_ends_also_where_serve_never_answers(folder: Path) -
     await controller.start()
     await asyncio.sleep(600)
     assert host.ended_s is not None
-    assert "drain a/1#0@1" in host.world.log
+    assert "drain a/1#0@1" in host.instances.log
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_server_that_ends_loads_nothing_new_of_its_own_accord(folder: Path) -> None:
     write_model(folder, "a")
     host = FakeHost()
@@ -184,7 +191,7 @@ async def test_a_server_that_ends_loads_nothing_new_of_its_own_accord(folder: Pa
     await controller.shutdown(0)
     write_model(folder, "b")
     await asyncio.sleep(30)
-    assert not [line for line in host.world.log if "b/1" in line]
+    assert not [line for line in host.instances.log if "b/1" in line]
 
 
 class Clock:
@@ -197,7 +204,7 @@ class Clock:
         lifeline.is_lost = lambda _: is_lost(now())  # type: ignore[method-assign]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_watch_that_fails_goes_on_watching(folder: Path) -> None:
     host = FakeHost()
     answers: list[Any] = [KeyError("a bug"), True, False, False]
@@ -214,21 +221,22 @@ async def test_a_watch_that_fails_goes_on_watching(folder: Path) -> None:
     assert host.ended_s is not None
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_step_of_the_end_that_fails_does_not_keep_the_process_alive(folder: Path) -> None:
     write_model(folder, "a")
     host = FakeHost()
     host.fail = {"kill_instances": RuntimeError("gone"), "end_arbiters": RuntimeError("gone")}
     controller = await controller_of(folder, host)
     await controller.start()
-    host.world.fail_ends = [RuntimeError("cannot be ended")]
+    tried = _fail_to_end(host.pools[0])
     await controller.shutdown(1.0)
     await asyncio.sleep(1)
+    assert tried == [1.0]
     assert host.ended_s is not None
     assert not any(b"epoch" not in key for key in host.store.values)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_the_end_does_not_wait_for_a_store_that_is_gone(folder: Path) -> None:
     host = FakeHost()
     controller = await controller_of(folder, host)
@@ -239,7 +247,7 @@ async def test_the_end_does_not_wait_for_a_store_that_is_gone(folder: Path) -> N
     assert host.ended_s is not None
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_loaded_model_is_loaded_again_by_the_next_controller(folder: Path) -> None:
     for name in ("a", "b"):
         write_model(folder, name)
@@ -251,31 +259,30 @@ async def test_a_loaded_model_is_loaded_again_by_the_next_controller(folder: Pat
     await controller.unload("b")
     first = (await controller.routing_table(0, 1.0)).changes
     assert first is not None
-    again = host.restarted()
+    again = host.restarted().without_instances()
     successor = await controller_of(folder, again, model_control_mode="explicit")
     assert states(await successor.start()) == {"a": "READY", "b": "UNAVAILABLE"}
     # Numbers of generations go on.
-    assert again.world.log[0] == "start a/1#0@1002"
+    assert again.instances.log[0] == "start a/1#0@1002"
     changes = (await successor.routing_table(first.version, 1.0)).changes
     assert changes is not None
     assert changes.is_whole
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_live_instances_serve_at_once_and_are_not_loaded_again(folder: Path) -> None:
     write_model(folder, "a", count=2)
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    specs = controller._lifecycle._models["a"].versions.pools[1].specs
-    again = host.restarted(live_instance(spec) for spec in specs)
+    again = host.restarted()
     successor = await controller_of(folder, again)
     assert states(await successor.start()) == {"a": "READY"}
-    assert again.world.log == []
+    assert again.instances.log == []
     assert again.killed == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_instances_of_a_newer_generation_that_routers_may_know_are_not_killed(
     folder: Path,
 ) -> None:
@@ -283,17 +290,16 @@ async def test_instances_of_a_newer_generation_that_routers_may_know_are_not_kil
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    old = controller._lifecycle._models["a"].versions.pools[1].specs
-    name = old[0].name.replace("@1", "@2")
-    half_made = replace(old[0], name=name, generation=2)
-    again = host.restarted(live_instance(spec) for spec in (*old, half_made))
+    name = host.specs[0].name.replace("@1", "@2")
+    await host.instances.create(replace(host.specs[0], name=name, generation=2))
+    again = host.restarted()
     successor = await controller_of(folder, again)
     await successor.start()
     assert again.killed == []
     assert again.retired == [name]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_silent_instance_is_replaced_and_finishes_its_requests_when_it_answers(
     folder: Path,
 ) -> None:
@@ -301,48 +307,50 @@ async def test_a_silent_instance_is_replaced_and_finishes_its_requests_when_it_a
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    first, second = controller._lifecycle._models["a"].versions.pools[1].specs
-    again = host.restarted([live_instance(first)])
-    late = live_instance(second)
-    again.silent = {late.name: late}
+    again = host.restarted()
+    silent = again.instances.alive[1]
+    silent.resumes = asyncio.Event()
+    asyncio.get_running_loop().call_later(10, silent.resumes.set)
     successor = await controller_of(folder, again)
     assert states(await successor.start()) == {"a": "READY"}
-    (pool,) = again.world.pools
-    assert pool.taken == {second.index}
+    assert again.instances.log[:1] == ["start a/1#2@1"]
     assert again.killed == []
-    assert again.retired == [second.name]
+    assert again.retired == [silent.spec.name]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_instances_that_a_reload_was_about_to_end_finish_their_requests(folder: Path) -> None:
     write_model(folder, "a", count=2)
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    old = controller._lifecycle._models["a"].versions.pools[1].specs
-    new = [replace(spec, name=spec.name.replace("@1", "@2"), generation=2) for spec in old]
-    again = host.restarted(live_instance(spec) for spec in (*old, *new))
+    old = host.specs
+    for spec in old:
+        name = spec.name.replace("@1", "@2")
+        await host.instances.create(replace(spec, name=name, generation=2))
+    again = host.restarted()
     successor = await controller_of(folder, again)
     assert states(await successor.start()) == {"a": "READY"}
     assert again.killed == []
     assert again.retired == [spec.name for spec in old]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_draining_instance_alone_is_not_adopted(folder: Path) -> None:
     write_model(folder, "a")
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    (spec,) = controller._lifecycle._models["a"].versions.pools[1].specs
-    again = host.restarted([live_instance(spec, is_draining=True)])
+    again = host.restarted()
+    (actor,) = again.instances.alive
+    actor.is_draining = True
     successor = await controller_of(folder, again)
     assert states(await successor.start()) == {"a": "READY"}
-    assert again.retired == [spec.name]
-    assert again.world.log == ["start a/1#0@1002", "ready a/1#0@1002"]
+    assert again.retired == [actor.spec.name]
+    assert {"start a/1#0@1002", "ready a/1#0@1002"} <= set(again.instances.log)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_loads_are_refused_unless_the_mode_is_explicit(folder: Path) -> None:
     controller = await controller_of(folder, FakeHost())
     await controller.start()
@@ -350,7 +358,7 @@ async def test_loads_are_refused_unless_the_mode_is_explicit(folder: Path) -> No
         await controller.load("a", {})
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_pending_load_is_remembered_although_it_is_answered_with_an_error(
     folder: Path,
 ) -> None:
@@ -358,13 +366,13 @@ async def test_a_pending_load_is_remembered_although_it_is_answered_with_an_erro
     host = FakeHost()
     controller = await controller_of(folder, host, model_control_mode="explicit")
     await controller.start()
-    host.world.blocked.add("a/1#0")
+    host.instances.blocked.add("a/1#0")
     with pytest.raises(TritonError, match="pending"):
         await controller.load("a", {})
     assert controller._state.saved.wanted == ["a"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_an_instance_a_router_reports_is_asked_at_once(tmp_path: Path) -> None:
     host = FakeHost()
     controller = await controller_of(tmp_path, host)
@@ -373,7 +381,7 @@ async def test_an_instance_a_router_reports_is_asked_at_once(tmp_path: Path) -> 
     assert host.suspects == ["abc"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_router_has_a_dormant_version_woken_and_is_told_why_that_fails(
     folder: Path,
 ) -> None:
@@ -382,7 +390,7 @@ async def test_a_router_has_a_dormant_version_woken_and_is_told_why_that_fails(
     controller = await controller_of(folder, host)
     await controller.start()
     controller._lifecycle.dormancy.rest("m", 1)
-    host.world.fail["m/1#1"] = [InternalError("no such file")]
+    host.instances.fail["m/1#1"] = [InternalError("no such file")]
     error = await controller.wake("m", 1)
     assert isinstance(error, UnavailableError)
     assert error.message == "failed to start model 'm': Internal: no such file"
@@ -394,7 +402,7 @@ async def test_a_router_has_a_dormant_version_woken_and_is_told_why_that_fails(
     assert (len(version.instances), version.is_dormant) == (1, False)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_after_its_restart_the_controller_loads_what_was_dormant(folder: Path) -> None:
     write_model(folder, "m")
     host = FakeHost()
@@ -412,7 +420,7 @@ async def test_after_its_restart_the_controller_loads_what_was_dormant(folder: P
     assert (len(version.instances), version.is_dormant) == (1, False)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_on_demand_no_model_is_loaded_before_its_first_use(folder: Path) -> None:
     for name in ("a", "b", "c"):
         write_model(folder, name)
@@ -421,7 +429,7 @@ async def test_on_demand_no_model_is_loaded_before_its_first_use(folder: Path) -
         folder, host, model_control_mode="ondemand", ondemand_max_models=1
     )
     assert states(await controller.start()) == dict.fromkeys("abc", "READY")
-    assert host.world.log == []
+    assert host.instances.log == []
     index = await controller.index()
     assert [row["state"] for row in index] == ["READY"] * 3
     changes = (await controller.routing_table(0, 1.0)).changes
@@ -435,7 +443,7 @@ async def test_on_demand_no_model_is_loaded_before_its_first_use(folder: Path) -
     assert await controller.wake("a", 1) is None
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_on_demand_new_models_are_known_and_those_that_are_gone_are_not(
     folder: Path,
 ) -> None:
@@ -453,7 +461,7 @@ async def test_on_demand_new_models_are_known_and_those_that_are_gone_are_not(
     assert await controller.wake("c", -1) is None
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_on_demand_models_can_be_loaded_and_unloaded_too(folder: Path) -> None:
     write_model(folder, "a")
     host = FakeHost()
@@ -473,7 +481,7 @@ async def test_on_demand_models_can_be_loaded_and_unloaded_too(folder: Path) -> 
     assert len(version.instances) == 1
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_node_that_drains_is_emptied_once_its_instances_run_elsewhere(
     folder: Path,
 ) -> None:
@@ -481,14 +489,14 @@ async def test_a_node_that_drains_is_emptied_once_its_instances_run_elsewhere(
     host = FakeHost()
     controller = await controller_of(folder, host)
     await controller.start()
-    host.world.node = "other"
+    host.instances.node = "other"
     host.draining = {"n"}
     await asyncio.sleep(10)
     changes = (await controller.routing_table(0, 1.0)).changes
     assert changes is not None
     (version,) = changes.models["m"].versions
     assert [each.node_id for each in version.instances] == ["other", "other"]
-    assert host.world.log[-1].startswith("end m/1#")
+    assert host.instances.log[-1].startswith("end m/1#")
 
 
 class SlowHost(FakeHost):
@@ -498,7 +506,7 @@ class SlowHost(FakeHost):
         await asyncio.get_running_loop().create_future()
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_what_else_is_asked_of_nodes_does_not_hold_up_the_watch_for_drains(
     folder: Path,
 ) -> None:
@@ -507,13 +515,13 @@ async def test_what_else_is_asked_of_nodes_does_not_hold_up_the_watch_for_drains
     controller = await controller_of(folder, host)
     await controller.start()
     await asyncio.sleep(60)
-    host.world.node = "other"
+    host.instances.node = "other"
     host.draining = {"n"}
     await asyncio.sleep(2 + LOAD_S + DRAIN_S)
     assert controller._lifecycle.records["m"].versions[1].instances[0].node_id == "other"
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_load_without_the_gcs_fails_and_works_again_when_it_is_back(folder: Path) -> None:
     host = FakeHost()
     write_model(folder, "a")
@@ -530,7 +538,7 @@ async def test_a_load_without_the_gcs_fails_and_works_again_when_it_is_back(fold
     assert states(await controller.status()) == {"a": "READY"}
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_controller_that_was_replaced_steps_down(folder: Path) -> None:
     host, elsewhere = FakeHost(), FakeHost()
     elsewhere.store = host.store
@@ -544,7 +552,7 @@ async def test_a_controller_that_was_replaced_steps_down(folder: Path) -> None:
     assert not elsewhere.stepped_down
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_an_under_used_node_is_emptied_where_that_is_asked_for(folder: Path) -> None:
     write_model(folder, "m")
     host = FakeHost()
@@ -557,7 +565,7 @@ async def test_an_under_used_node_is_emptied_where_that_is_asked_for(folder: Pat
         ingress_label_selector='{"ingress": "true"}',
     )
     await controller.start()
-    host.world.node = "other"
+    host.instances.node = "other"
 
     async def nodes() -> list[str]:
         changes = (await controller.routing_table(0, 1.0)).changes

@@ -14,14 +14,8 @@ import pytest
 
 from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError, TritonError
 from deployments.contracts.routing_table import RoutingTable, lookup_error
-from tests.support.control_plane_fakes import DRAIN_S, LOAD_S
-from tests.support.controller_fakes import (
-    FakeHost,
-    controller_of,
-    in_virtual_time_with_folder,
-    live_instance,
-    write_model,
-)
+from tests.support.control_plane_fakes import DRAIN_S, LOAD_S, in_virtual_time
+from tests.support.controller_fakes import FakeHost, controller_of, write_model
 
 POLL_S = 5
 MODES = ("poll", "explicit")
@@ -165,10 +159,10 @@ def test_a_case_of_tritons_holds(tmp_path: Path, case: Case, mode: str) -> None:
     async def run(folder: Path) -> None:
         await case(folder, mode)
 
-    in_virtual_time_with_folder(run)(tmp_path)
+    in_virtual_time(run)(tmp_path)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_load_and_an_unload_mean_every_model_of_the_name(folder: Path) -> None:
     given = Repositories(folder)
     for root in (given.a, given.b):
@@ -185,7 +179,7 @@ async def test_a_load_and_an_unload_mean_every_model_of_the_name(folder: Path) -
     assert error.message == "Identifier of model 'm' is not found in global map"
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_name_nobody_has_is_an_invalid_argument_with_namespacing(folder: Path) -> None:
     given = Repositories(folder)
     await given.start("explicit")
@@ -198,12 +192,12 @@ async def test_a_name_nobody_has_is_an_invalid_argument_with_namespacing(folder:
     assert error.message == "Request for unknown model: 'm' is not found"
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_load_tells_of_each_model_of_the_name_that_failed(folder: Path) -> None:
     given = Repositories(folder)
     for root in (given.a, given.b):
         write_model(root, "m")
-        given.host.world.fail[f"{root}/m/1#0"] = [InternalError(f"broken in {root.name}")]
+        given.host.instances.fail[f"{root}/m/1#0"] = [InternalError(f"broken in {root.name}")]
     await given.start("explicit")
     with pytest.raises(InvalidArgumentError) as caught:
         await given.controller.load("m", {})
@@ -214,26 +208,22 @@ async def test_a_load_tells_of_each_model_of_the_name_that_failed(folder: Path) 
     )
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_restarted_controller_wants_the_models_of_both_repositories(folder: Path) -> None:
     given = Repositories(folder)
     for root in (given.a, given.b):
         write_model(root, "m")
     await given.start("explicit", "m")
-    given.host.live = [
-        live_instance(spec) for pool in given.host.world.pools for spec in pool.specs
-    ]
-    given.host.world.log.clear()
-    given.host.was_restarted = True
+    given.host = given.host.restarted()
     await given.start("explicit")
     table = await given.table()
     assert sorted(table.keys_named("m")) == [f"{given.a}/m", f"{given.b}/m"]
     assert all(table.ready(key) for key in table.models)
-    assert not given.host.world.log
+    assert not given.host.instances.log
     assert not given.host.killed
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_startup_models_are_loaded_from_every_repository(folder: Path) -> None:
     given = Repositories(folder)
     for root in (given.a, given.b):

@@ -12,14 +12,8 @@ import pytest
 
 from backends.api.errors import TritonError
 from cluster.controller.controller import ModelController
-from tests.support.control_plane_fakes import DRAIN_S
-from tests.support.controller_fakes import (
-    FakeHost,
-    controller_of,
-    in_virtual_time_with_folder,
-    write_model,
-)
-from tests.support.restarted_controllers import left_by
+from tests.support.control_plane_fakes import DRAIN_S, in_virtual_time
+from tests.support.controller_fakes import FakeHost, controller_of, write_model
 from tests.unit.cluster.controller.test_controller import states
 
 TENSOR = {"data_type": "TYPE_FP32", "dims": [1]}
@@ -40,12 +34,13 @@ async def on_demand(folder: Path, host: FakeHost) -> ModelController:
 async def after_a_restart(
     folder: Path, host: FakeHost, before: ModelController, *, with_instances: bool
 ) -> tuple[ModelController, FakeHost]:
-    again = left_by(before, host)
-    again.live = again.live if with_instances else []
+    again = host.restarted()
+    if not with_instances:
+        again.without_instances()
     return await on_demand(folder, again), again
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_on_demand_a_model_loaded_with_its_files_stays(folder: Path) -> None:
     write_model(folder, "a")
     controller = await on_demand(folder, FakeHost())
@@ -56,7 +51,7 @@ async def test_on_demand_a_model_loaded_with_its_files_stays(folder: Path) -> No
     assert states(await controller.status())["x"] == "UNAVAILABLE"
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_on_demand_a_model_loaded_with_its_files_stays_when_its_directory_goes(
     folder: Path,
 ) -> None:
@@ -75,7 +70,7 @@ async def test_on_demand_a_model_loaded_with_its_files_stays_when_its_directory_
 def test_on_demand_a_model_loaded_with_its_files_stays_over_a_restart(
     tmp_path: Path, *, with_instances: bool, is_in_repository: bool
 ) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def run(folder: Path) -> None:
         write_model(folder, "a")
         if is_in_repository:
@@ -88,7 +83,7 @@ def test_on_demand_a_model_loaded_with_its_files_stays_over_a_restart(
         )
         await asyncio.sleep(40)
         assert states(await successor.status()) == {"a": "READY", "x": "READY"}
-        assert any(line.startswith("ready x/1") for line in again.world.log) != with_instances
+        assert any(line.startswith("ready x/1") for line in again.instances.log) != with_instances
         assert successor._state.saved.wanted == ["x"]
         assert successor._lifecycle.records["x"].ready_versions == (1,)
         # As a controller that was restarted once more would find it.
@@ -98,7 +93,7 @@ def test_on_demand_a_model_loaded_with_its_files_stays_over_a_restart(
     run(tmp_path)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_on_demand_what_was_unloaded_does_not_come_back_with_a_restart(folder: Path) -> None:
     write_model(folder, "a")
     host = FakeHost()
@@ -112,7 +107,7 @@ async def test_on_demand_what_was_unloaded_does_not_come_back_with_a_restart(fol
     assert not successor._lifecycle.records["x"].ready_versions
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_on_demand_a_model_loaded_from_its_repository_again_goes_with_its_directory(
     folder: Path,
 ) -> None:
@@ -127,11 +122,11 @@ async def test_on_demand_a_model_loaded_from_its_repository_again_goes_with_its_
     assert states(await controller.status())["x"] == "UNAVAILABLE"
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_on_demand_a_load_of_files_that_fails_is_not_known_as_a_model(folder: Path) -> None:
     write_model(folder, "a")
     host = FakeHost()
-    host.world.fail["x/1#0"] = [TritonError("no such file")]
+    host.instances.fail["x/1#0"] = [TritonError("no such file")]
     controller = await on_demand(folder, host)
     with pytest.raises(TritonError):
         await controller.load("x", FILES)

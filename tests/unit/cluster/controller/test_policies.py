@@ -11,12 +11,8 @@ import pytest
 from cluster.controller.controller import ModelController
 from cluster.controller.ownership import Owner
 from cluster.controller.policies import POLICIES
-from tests.support.controller_fakes import (
-    FakeHost,
-    controller_of,
-    in_virtual_time_with_folder,
-    write_model,
-)
+from tests.support.control_plane_fakes import in_virtual_time
+from tests.support.controller_fakes import FakeHost, controller_of, write_model
 
 # Each before the one below it.
 ORDER = (
@@ -79,7 +75,7 @@ def test_a_wall_clock_is_compared_each_second_also_after_errors() -> None:
 def test_a_server_has_the_policies_of_its_options_in_order(
     options: dict[str, object], more: set[str], tmp_path: Path
 ) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def check(folder: Path) -> None:
         controller = await controller_of(folder, FakeHost(), **options)
         found = policies_of(controller)
@@ -89,13 +85,13 @@ def test_a_server_has_the_policies_of_its_options_in_order(
     check(tmp_path)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_nodes_are_asked_for_where_the_cluster_may_have_an_autoscaler(folder: Path) -> None:
     controller = await controller_of(folder, FakeHost(), Owner(lease_s=20.0))
     assert "node demand" in policies_of(controller)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_in_a_pass_the_policies_share_one_look_at_the_cluster(folder: Path) -> None:
     write_model(folder, "a")
     host = FakeHost()
@@ -112,7 +108,7 @@ async def test_in_a_pass_the_policies_share_one_look_at_the_cluster(folder: Path
     assert host.looks == before + 1
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_residency_is_looked_at_from_the_beginning_and_when_an_instance_waits(
     folder: Path,
 ) -> None:
@@ -128,7 +124,7 @@ async def test_residency_is_looked_at_from_the_beginning_and_when_an_instance_wa
     assert residency.ended_s > before_s
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_nothing_is_polled_before_live_instances_are_adopted(folder: Path) -> None:
     write_model(folder, "a")
     host = FakeHost().restarted()

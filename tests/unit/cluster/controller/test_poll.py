@@ -7,7 +7,6 @@ import logging
 import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,13 +24,7 @@ from tests.support.control_plane_fakes import (
     in_virtual_time,
     model,
 )
-from tests.support.controller_fakes import (
-    FakeHost,
-    controller_of,
-    in_virtual_time_with_folder,
-    write_model,
-)
-from tests.support.restarted_controllers import left_by
+from tests.support.controller_fakes import FakeHost, controller_of, write_model
 from tests.unit.cluster.controller.test_controller import states
 
 PERIOD_S = 5
@@ -61,12 +54,6 @@ def write_two(folder: Path) -> None:
     write_model(folder / "two", "b")
 
 
-async def restarted(
-    folder: Path, host: FakeHost, before: ModelController, mode: str = "poll", **options: Any
-) -> ModelController:
-    return await polling(folder, left_by(before, host), mode, **options)
-
-
 async def awake(folder: Path, mode: str) -> tuple[ModelController, FakeHost]:
     host = FakeHost()
     controller = await polling(folder, host, mode)
@@ -84,7 +71,7 @@ def serving(controller: ModelController) -> set[str]:
 def test_a_repository_that_is_away_unloads_nothing_and_is_followed_when_it_is_back(
     tmp_path: Path, mode: str
 ) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def run(folder: Path) -> None:
         write_two(folder)
         controller, host = await awake(folder, mode)
@@ -97,7 +84,7 @@ def test_a_repository_that_is_away_unloads_nothing_and_is_followed_when_it_is_ba
         (folder / "away").rename(folder / "two")
         await asyncio.sleep(2 * PERIOD_S)
         assert states(await controller.status()) == READY
-        assert [line for line in host.world.log if line.startswith(("drain", "end"))] == []
+        assert [line for line in host.instances.log if line.startswith(("drain", "end"))] == []
         shutil.rmtree(folder / "two" / "b")
         write_model(folder / "two", "c")
         await asyncio.sleep(ONE_POLL_S + DRAIN_S + LOAD_S)
@@ -107,7 +94,7 @@ def test_a_repository_that_is_away_unloads_nothing_and_is_followed_when_it_is_ba
     run(tmp_path)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_models_of_a_repository_that_is_away_are_not_read(folder: Path) -> None:
     write_two(folder)
     controller, _ = await awake(folder, "poll")
@@ -120,7 +107,7 @@ async def test_models_of_a_repository_that_is_away_are_not_read(folder: Path) ->
 def test_an_empty_directory_in_place_of_a_repository_unloads_nothing_on_one_listing(
     tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def run(folder: Path) -> None:
         write_two(folder)
         controller, host = await awake(folder, mode)
@@ -136,7 +123,7 @@ def test_an_empty_directory_in_place_of_a_repository_unloads_nothing_on_one_list
         (folder / "away").rename(folder / "two")
         await asyncio.sleep(3 * PERIOD_S)
         assert serving(controller) == {"a", "b"}
-        assert [line for line in host.world.log if line.startswith(("drain", "end"))] == []
+        assert [line for line in host.instances.log if line.startswith(("drain", "end"))] == []
         # Two in a row are believed.
         (folder / "two").rename(folder / "away")
         (folder / "two").mkdir()
@@ -147,7 +134,7 @@ def test_an_empty_directory_in_place_of_a_repository_unloads_nothing_on_one_list
     run(tmp_path)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_several_models_that_are_gone_at_once_are_looked_for_twice(folder: Path) -> None:
     for name in "ab":
         write_model(folder / "one", name)
@@ -164,7 +151,7 @@ async def test_several_models_that_are_gone_at_once_are_looked_for_twice(folder:
 def test_a_model_that_a_user_removes_is_unloaded_by_the_next_poll(
     tmp_path: Path, mode: str
 ) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def run(folder: Path) -> None:
         write_two(folder)
         write_model(folder / "two", "c")
@@ -183,7 +170,7 @@ def test_a_model_that_a_user_removes_is_unloaded_by_the_next_poll(
 
 @pytest.mark.parametrize("mode", ["poll", "ondemand"])
 def test_an_entry_that_cannot_be_looked_at_unloads_nothing(tmp_path: Path, mode: str) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def run(folder: Path) -> None:
         write_two(folder)
         write_model(folder / "two", "c")
@@ -196,25 +183,25 @@ def test_an_entry_that_cannot_be_looked_at_unloads_nothing(tmp_path: Path, mode:
         (folder / "b").rename(folder / "two" / "b")
         await asyncio.sleep(3 * PERIOD_S)
         assert serving(controller) >= {"a", "b"}
-        assert [line for line in host.world.log if line.startswith(("drain", "end"))] == []
+        assert [line for line in host.instances.log if line.startswith(("drain", "end"))] == []
 
     run(tmp_path)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_file_that_cannot_be_looked_at_does_not_reload_its_model(folder: Path) -> None:
     write_two(folder)
     weights = folder / "two" / "b" / "1" / "weights"
     weights.write_text("x")
     controller, host = await awake(folder, "poll")
-    begun = [line for line in host.world.log if line.startswith("start")]
+    begun = [line for line in host.instances.log if line.startswith("start")]
     weights.rename(folder / "weights")
     weights.symlink_to(UNREADABLE)
     await asyncio.sleep(3 * PERIOD_S)
     weights.unlink()
     (folder / "weights").rename(weights)
     await asyncio.sleep(3 * PERIOD_S)
-    assert [line for line in host.world.log if line.startswith("start")] == begun
+    assert [line for line in host.instances.log if line.startswith("start")] == begun
     assert states(await controller.status()) == READY
 
 
@@ -223,16 +210,16 @@ async def test_a_file_that_cannot_be_looked_at_does_not_reload_its_model(folder:
 def test_a_restart_unloads_nothing_that_could_not_be_listed(
     tmp_path: Path, mode: str, fault: str
 ) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def run(folder: Path) -> None:
         write_two(folder)
-        controller, host = await awake(folder, mode)
+        _, host = await awake(folder, mode)
         (folder / "two").rename(folder / "away")
         if fault != "away":
             (folder / "two").mkdir()
         if fault == "unreadable":
             (folder / "two" / "b").symlink_to(UNREADABLE)
-        successor = await restarted(folder, host, controller, mode)
+        successor = await polling(folder, host.restarted(), mode)
         assert serving(successor) == {"a", "b"}
         if fault != "away":
             shutil.rmtree(folder / "two")
@@ -243,14 +230,14 @@ def test_a_restart_unloads_nothing_that_could_not_be_listed(
     run(tmp_path)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_the_only_repository_that_is_away_at_a_restart_unloads_nothing(folder: Path) -> None:
     write_model(folder / "one", "a")
     host = FakeHost()
-    controller = await polling(folder, host, repositories=["one"])
+    await polling(folder, host, repositories=["one"])
     (folder / "one").rename(folder / "away")
     (folder / "one").mkdir()
-    successor = await restarted(folder, host, controller, repositories=["one"])
+    successor = await polling(folder, host.restarted(), repositories=["one"])
     assert serving(successor) == {"a"}
     (folder / "one").rmdir()
     await asyncio.sleep(3 * PERIOD_S)
@@ -264,13 +251,13 @@ async def test_the_only_repository_that_is_away_at_a_restart_unloads_nothing(fol
 def test_a_model_that_was_removed_while_there_was_no_controller_is_unloaded_by_the_next(
     tmp_path: Path, mode: str
 ) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def run(folder: Path) -> None:
         write_two(folder)
         write_model(folder / "two", "c")
-        controller, host = await awake(folder, mode)
+        _, host = await awake(folder, mode)
         shutil.rmtree(folder / "two" / "b")
-        successor = await restarted(folder, host, controller, mode)
+        successor = await polling(folder, host.restarted(), mode)
         assert "b" not in serving(successor)
 
     run(tmp_path)
@@ -335,7 +322,7 @@ def test_a_load_that_hangs_is_told_once_and_begun_once(caplog: pytest.LogCapture
 @in_virtual_time
 async def test_a_pending_model_whose_files_hang_can_be_unloaded() -> None:
     world = SlowWorld("f")
-    world.blocked = {"f/1#0"}
+    world.host.blocked = {"f/1#0"}
     await error_of(world.lifecycle.load("f"))
     world.hanging = {"f"}
     polling = asyncio.create_task(world.poll())

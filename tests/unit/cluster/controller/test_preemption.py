@@ -5,7 +5,6 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from functools import wraps
 
 import pytest
 
@@ -16,8 +15,7 @@ from cluster.placement.demand import ClusterResources, NodeResources
 from deployments.instance.process_load import ProcessLoad
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceSpec
-from tests.support import virtual_time
-from tests.support.control_plane_fakes import World, model
+from tests.support.control_plane_fakes import World, in_virtual_time, model
 from tests.support.controller_fakes import FakeHost
 from tests.support.instance_host import spec
 
@@ -40,7 +38,8 @@ class _Scene:
 
     def __init__(self, *candidates: Candidate) -> None:
         self.host = _Host()
-        self.host.world = self.world = World(*candidates)
+        self.world = World(*candidates)
+        self.host.placer = self.world.placer
         self.preemption = Preemption(self.host, self.host, self.world.lifecycle)
         self.use(0)
 
@@ -62,24 +61,19 @@ class _Scene:
         for _ in range(int(seconds / 2) + 1):
             await self.preemption.look()
             await asyncio.sleep(2)
-        return [line.removeprefix("drain ") for line in self.world.log if "drain" in line]
+        return [line.removeprefix("drain ") for line in self.world.host.log if "drain" in line]
 
 
 def on_stage(
     *candidates: Candidate,
 ) -> Callable[[Callable[[_Scene], Coroutine[object, object, None]]], Callable[[], None]]:
     def decorate(test: Callable[[_Scene], Coroutine[object, object, None]]) -> Callable[[], None]:
-        async def main() -> None:
+        async def run() -> None:
             scene = _Scene(*candidates)
             await scene.world.lifecycle.load_all(scene.world.candidates)
             await test(scene)
 
-        @wraps(test)
-        def run() -> None:
-            virtual_time.run(main())
-
-        del run.__wrapped__  # type: ignore[attr-defined]  # else pytest sees an argument
-        return run
+        return in_virtual_time(run)
 
     return decorate
 
@@ -143,12 +137,11 @@ async def test_one_makes_room_and_who_waits_is_given_time_to_take_it(scene: _Sce
     high = scene.wait("high", 5)
     left = await scene.look(IDLE_S)
     assert len(left) == 1
-    placer = scene.host.placer
-    waits: list[str] = []
-    follower = replace(spec(2, "low"), name=f"after {left[0]}")
-    coming = asyncio.create_task(placer.wait_assigned(follower, waits.append))
-    await asyncio.sleep(0.1)
-    assert waits == [f"waiting until {high.name}, which has a higher priority, has got its room"]
-    placer.release(high.name)
-    await coming
+    (pool,) = scene.world.pools
+    assert pool.reason == (
+        f"instance low/1#2@1 is waiting until {high.name}, which has a higher priority, has got its"
+        " room"
+    )
+    scene.host.placer.release(high.name)
     assert await scene.look() == left
+    assert len(scene.world.endpoints("low")) == 2

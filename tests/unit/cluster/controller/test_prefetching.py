@@ -12,7 +12,8 @@ from cluster.controller.controller import ModelController
 from cluster.repository.stores.opening import open_store
 from cluster.residency.prefetch import FIRST_INTERVAL_S, VIEW_AGE_S
 from deployments.model_files.prefetch import Outcome
-from tests.support.controller_fakes import FakeHost, controller_of, in_virtual_time_with_folder
+from tests.support.control_plane_fakes import in_virtual_time
+from tests.support.controller_fakes import FakeHost, controller_of
 
 CONFIG = """
 name: "%s" backend: "identity" version_policy { all {} }
@@ -53,7 +54,7 @@ class Served:
         return [f"{name}@{node}" for node, name, _ in self.host.prefetches]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_files_of_models_never_used_are_fetched_to_all_nodes(folder: Path) -> None:
     served = Served(folder, "a", "b")
     served.host.node_names = ("n", "o")
@@ -62,7 +63,7 @@ async def test_files_of_models_never_used_are_fetched_to_all_nodes(folder: Path)
     assert served.fetched == ["a@n", "a@o", "b@n", "b@o"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_without_the_flag_nothing_is_fetched(folder: Path) -> None:
     served = Served(folder, "a")
     await served.start(0.0)
@@ -70,35 +71,35 @@ async def test_without_the_flag_nothing_is_fetched(folder: Path) -> None:
     assert served.fetched == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_what_a_first_load_wants_is_what_was_fetched(folder: Path) -> None:
     served = Served(folder)
     served.put("a", 'model_repository_agents { agents { name: "checksum" } }')
     controller = await served.start()
     await asyncio.sleep(LOOKS_S)
     assert await controller.wake("a", 1) is None
-    (spec,) = [spec for pool in served.host.world.pools for spec in pool.live.values()]
+    (spec,) = served.host.specs
     ((_, _, files),) = served.host.prefetches
     assert spec.files == files
     # Agents hear of loads only.
     assert [action for _, action in served.host.told] == ["LOAD_COMPLETE"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_nothing_is_fetched_while_a_model_is_woken(folder: Path) -> None:
     served = Served(folder, "a", "b")
-    served.host.world.blocked.add("b/1#0")
+    served.host.instances.blocked.add("b/1#0")
     controller = await served.start()
     waking = asyncio.create_task(controller.wake("b", 1))
     await asyncio.sleep(LOOKS_S)
     assert served.fetched == []
-    served.host.world.unblocked.set()
+    served.host.instances.unblock()
     await waking
     await asyncio.sleep(LOOKS_S)
     assert served.fetched == ["a@n"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_prefetch_stops_when_another_model_is_woken_and_goes_on_after(
     folder: Path,
 ) -> None:
@@ -112,7 +113,7 @@ async def test_a_prefetch_stops_when_another_model_is_woken_and_goes_on_after(
     assert served.host.outcomes[0] is Outcome.STOPPED
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_prefetch_goes_on_when_its_own_model_is_woken(folder: Path) -> None:
     served = Served(folder, "a")
     controller = await served.start()
@@ -124,7 +125,7 @@ async def test_a_prefetch_goes_on_when_its_own_model_is_woken(folder: Path) -> N
     assert served.host.outcomes == [Outcome.THERE]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_new_files_are_fetched_and_models_that_left_are_not(folder: Path) -> None:
     served = Served(folder, "a", "b")
     served.host.fail["prefetch"] = UnavailableError("away")
@@ -138,7 +139,7 @@ async def test_new_files_are_fetched_and_models_that_left_are_not(folder: Path) 
     assert "2/data" in {file.path for file in served.host.prefetches[-1][-1].files}
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_nodes_that_are_emptied_fetch_nothing(folder: Path) -> None:
     served = Served(folder, "a")
     served.host.node_names = ("n", "o")
@@ -148,7 +149,7 @@ async def test_nodes_that_are_emptied_fetch_nothing(folder: Path) -> None:
     assert served.fetched == ["a@o"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_dormant_version_is_fetched_again_when_its_files_have_left(folder: Path) -> None:
     served = Served(folder, "a", "b")
     controller = await served.start()
@@ -166,7 +167,7 @@ async def test_a_dormant_version_is_fetched_again_when_its_files_have_left(folde
     assert served.fetched == ["a@n", "b@n", "b@n", "a@n"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_failure_is_logged_once_with_its_cause_and_tried_again(folder: Path) -> None:
     served = Served(folder, "a")
     served.put("b", "this is no config")
@@ -189,7 +190,7 @@ async def test_a_failure_is_logged_once_with_its_cause_and_tried_again(folder: P
     assert "config.pbtxt" in line
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_models_of_directories_are_not_read(folder: Path) -> None:
     (folder / "models/a/1").mkdir(parents=True)
     (folder / "models/a/config.pbtxt").write_text(CONFIG % "a")
@@ -199,7 +200,7 @@ async def test_models_of_directories_are_not_read(folder: Path) -> None:
     assert served.fetched == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_cluster_that_cannot_be_read_is_asked_again(folder: Path) -> None:
     served = Served(folder, "a")
     await served.start()

@@ -6,14 +6,8 @@ import asyncio
 from pathlib import Path
 
 from cluster.controller.controller import ModelController
-from tests.support.control_plane_fakes import LOAD_S
-from tests.support.controller_fakes import (
-    FakeHost,
-    controller_of,
-    in_virtual_time_with_folder,
-    live_instance,
-    write_model,
-)
+from tests.support.control_plane_fakes import LOAD_S, in_virtual_time
+from tests.support.controller_fakes import FakeHost, controller_of, write_model
 
 LOOKS_S = 15
 
@@ -27,13 +21,7 @@ async def on_demand(folder: Path, host: FakeHost, workers: int = 1) -> ModelCont
     return controller
 
 
-def loaded(controller: ModelController, host: FakeHost, name: str) -> None:
-    """Tell of the instance of a model, as places do."""
-    (spec,) = controller._lifecycle._models[name].versions.pools[1].specs
-    host.placer.loaded(live_instance(spec).description)
-
-
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_nodes_have_workers_for_models_that_were_never_used(folder: Path) -> None:
     host = FakeHost()
     await on_demand(folder, host, workers=2)
@@ -44,24 +32,23 @@ async def test_nodes_have_workers_for_models_that_were_never_used(folder: Path) 
     assert host.prestarted[1:] == [{"o": 2}]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_what_an_instance_takes_is_started_anew_once_nothing_is_woken(folder: Path) -> None:
     host = FakeHost()
     controller = await on_demand(folder, host)
     await asyncio.sleep(LOOKS_S)
     assert await controller.wake("a", 1) is None
-    loaded(controller, host, "a")
-    host.world.blocked.add("b/1#0")
+    host.instances.blocked.add("b/1#0")
     waking = asyncio.create_task(controller.wake("b", 1))
     await asyncio.sleep(LOAD_S + LOOKS_S)
     assert len(host.prestarted) == 1
-    host.world.unblocked.set()
+    host.instances.unblock()
     await waking
     await asyncio.sleep(LOOKS_S)
     assert host.prestarted == [{"n": 1}] * 2
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_failure_is_tried_again(folder: Path) -> None:
     host = FakeHost()
     host.fail["prestart"] = RuntimeError("a fault")
@@ -70,7 +57,7 @@ async def test_failure_is_tried_again(folder: Path) -> None:
     assert host.prestarted == [{"n": 1}]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_without_dormant_versions_no_worker_is_asked_for(folder: Path) -> None:
     host = FakeHost()
     write_model(folder, "a")
@@ -80,7 +67,7 @@ async def test_without_dormant_versions_no_worker_is_asked_for(folder: Path) -> 
     assert not host.prestarted
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_count_of_zero_asks_for_no_worker(folder: Path) -> None:
     host = FakeHost()
     await on_demand(folder, host, workers=0)

@@ -13,8 +13,13 @@ from cluster.controller.durable_state import DurableState
 from cluster.controller.trying import TRY_FOR_S
 from cluster.repository.contents import RepositoryScan
 from tests.support.control_plane_fakes import in_virtual_time
-from tests.support.controller_fakes import FakeHost, FakeStore, in_virtual_time_with_folder
-from tests.support.restarted_controllers import controller_of, left_by, ready, with_two_models
+from tests.support.controller_fakes import (
+    FakeHost,
+    FakeStore,
+    explicit_controller_of,
+    ready,
+    with_two_models,
+)
 
 # Of the last attempt, which begins before the time is over.
 SLACK_S = 10.0
@@ -24,31 +29,31 @@ SLACK_S = 10.0
 def test_a_recovery_that_fails_is_tried_again_and_the_table_held_until_it_ends_well(
     call: str, tmp_path: Path
 ) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def check(folder: Path) -> None:
-        before, host = await with_two_models(folder)
-        again = left_by(before, host)
+        _, host = await with_two_models(folder)
+        again = host.restarted()
         again.fail = {call: RuntimeError("the head is not there yet")}
-        successor = await controller_of(folder, again)
+        successor = await explicit_controller_of(folder, again)
         assert (await successor.routing_table(0, 0.2)).changes is None
         await asyncio.sleep(600)
         assert await ready(successor) == ["a", "b"]
         changes = (await successor.routing_table(0, 1.0)).changes
         assert changes is not None
         assert (sorted(changes.models), changes.initialised) == (["a", "b"], True)
-        assert (again.world.log, again.killed, again.restarts) == ([], [], [])
+        assert (again.instances.log, again.killed, again.restarts) == ([], [], [])
 
     check(tmp_path)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_recovery_that_never_ends_well_ends_the_process_and_gives_out_no_table(
     folder: Path,
 ) -> None:
-    before, host = await with_two_models(folder)
-    again = left_by(before, host)
+    _, host = await with_two_models(folder)
+    again = host.restarted()
     again.fail_always = {"find_live_instances": RuntimeError("the head is not there")}
-    successor = await controller_of(folder, again)
+    successor = await explicit_controller_of(folder, again)
     await asyncio.sleep(TRY_FOR_S - 1)
     assert again.restarts == []
     await asyncio.sleep(1 + SLACK_S)
@@ -73,27 +78,27 @@ class FailingStore(FakeStore):
         return await super().get(key)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_constructor_whose_look_into_the_store_fails_looks_again(folder: Path) -> None:
-    before, host = await with_two_models(folder)
-    again = left_by(before, host)
+    _, host = await with_two_models(folder)
+    again = host.restarted()
     again.store = FailingStore()
     again.store.values = host.store.values
     again.store.failures = 3
     again.store.fail = [ConnectionError("the GCS is not there")]
-    successor = await controller_of(folder, again)
+    successor = await explicit_controller_of(folder, again)
     await successor.start()
     assert await ready(successor) == ["a", "b"]
     assert again.restarts == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_constructor_never_raises_but_ends_its_process(folder: Path) -> None:
-    before, host = await with_two_models(folder)
-    again = left_by(before, host)
+    _, host = await with_two_models(folder)
+    again = host.restarted()
     again.store = FailingStore()
     again.store.failures = float("inf")
-    made = asyncio.ensure_future(controller_of(folder, again))
+    made = asyncio.ensure_future(explicit_controller_of(folder, again))
     await asyncio.wait({made}, timeout=TRY_FOR_S + SLACK_S)
     assert not made.done()
     assert len(again.restarts) == 1
@@ -119,7 +124,7 @@ async def test_a_repository_that_cannot_be_opened_is_said_by_the_start_not_by_a_
     None
 ):
     host = FakeHost()
-    controller = await controller_of("nfs4://server/models", host)
+    controller = await explicit_controller_of("nfs4://server/models", host)
     with pytest.raises(UnsupportedError, match="nfs4"):
         await controller.start()
     with pytest.raises(TritonError, match="nfs4"):
@@ -127,37 +132,36 @@ async def test_a_repository_that_cannot_be_opened_is_said_by_the_start_not_by_a_
     assert host.restarts == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_what_is_alive_serves_on_though_its_repository_cannot_be_opened(
     folder: Path,
 ) -> None:
-    before, host = await with_two_models(folder)
-    again = left_by(before, host)
-    successor = await controller_of("nfs4://server/models", again)
+    _, host = await with_two_models(folder)
+    again = host.restarted()
+    successor = await explicit_controller_of("nfs4://server/models", again)
     await asyncio.sleep(60)
     assert await ready(successor) == ["a", "b"]
     assert (again.killed, again.restarts) == ([], [])
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_controller_that_ray_starts_after_the_servers_end_ends_for_good(
     folder: Path,
 ) -> None:
     host = FakeHost()
     host.was_restarted = True
-    starting = asyncio.ensure_future(controller_of(folder, host, has_secrets=True))
+    starting = asyncio.ensure_future(explicit_controller_of(folder, host, has_secrets=True))
     await asyncio.wait({starting}, timeout=1.0)
     assert host.ended_s is not None
     assert not starting.done()
     starting.cancel()
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_loads_that_could_not_begin_after_a_restart_begin_later(folder: Path) -> None:
-    before, host = await with_two_models(folder)
-    again = left_by(before, host)
-    again.live = []
-    successor = await controller_of(folder, again, model_control_mode="none")
+    _, host = await with_two_models(folder)
+    again = host.restarted().without_instances()
+    successor = await explicit_controller_of(folder, again, model_control_mode="none")
     repository = successor._source._repository
     scan, failures = repository.scan, [RuntimeError("a bug of a store's client")] * 3
 

@@ -10,8 +10,14 @@ from typing import Any
 from cluster.controller.controller import ModelController
 from cluster.controller.started_with import wanted_now
 from deployments.settings.server_settings import LogChange, TraceChange
-from tests.support.controller_fakes import FakeHost, in_virtual_time_with_folder, write_model
-from tests.support.restarted_controllers import controller_of, left_by, ready, with_two_models
+from tests.support.control_plane_fakes import in_virtual_time
+from tests.support.controller_fakes import (
+    FakeHost,
+    explicit_controller_of,
+    ready,
+    with_two_models,
+    write_model,
+)
 
 TENSOR = {"name": "X", "data_type": "TYPE_FP32", "dims": [1]}
 CONFIG: dict[str, Any] = {
@@ -28,13 +34,13 @@ async def redeployed(
     folder: Path, controller: ModelController, host: FakeHost, **options: Any
 ) -> tuple[ModelController, FakeHost]:
     """Return the controller that a driver puts in another's place, once it has started."""
-    again = left_by(controller, host, was_restarted=False)
-    successor = await controller_of(folder, again, resumes=True, **options)
+    again = host.restarted(was_restarted=False)
+    successor = await explicit_controller_of(folder, again, resumes=True, **options)
     await successor.start()
     return successor, again
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_other_options_forget_nothing_that_clients_have_loaded_and_set(folder: Path) -> None:
     before, host = await with_two_models(folder)
     await before.load("given", FILES)
@@ -42,7 +48,7 @@ async def test_other_options_forget_nothing_that_clients_have_loaded_and_set(fol
     await before.change_settings(LogChange({"format": "ISO8601"}))
     successor, again = await redeployed(folder, before, host, log_verbose=1)
     assert await ready(successor) == ["a", "b", "given"]
-    assert (again.world.log, again.killed, again.retired) == ([], [], [])
+    assert (again.instances.log, again.killed, again.retired) == ([], [], [])
     saved = successor._state.saved
     assert saved.wanted == ["a", "b", "given"]
     assert successor._state.overrides.keys() == {"a", "given"}
@@ -50,7 +56,7 @@ async def test_other_options_forget_nothing_that_clients_have_loaded_and_set(fol
     assert (log.format, log.verbose_level) == ("ISO8601", 1)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_options_that_have_changed_win_over_what_clients_have_set_and_others_do_not(
     folder: Path,
 ) -> None:
@@ -70,7 +76,7 @@ async def test_options_that_have_changed_win_over_what_clients_have_set_and_othe
     assert traced._publisher.settings.trace_at_start.rate == 9
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_model_that_the_options_name_anew_is_loaded_beside_those_of_clients(
     folder: Path,
 ) -> None:
@@ -84,7 +90,7 @@ async def test_a_model_that_the_options_name_anew_is_loaded_beside_those_of_clie
     assert await ready(third) == ["a", "b"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_model_that_the_options_name_no_more_goes_unless_a_client_has_asked_for_it(
     folder: Path,
 ) -> None:
@@ -101,7 +107,7 @@ def test_models_named_by_both_options_stay_as_a_client_has_left_them() -> None:
     assert wanted_now(["a", "x"], ["x"], ["a", "x"], []) == ["x"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_in_a_mode_without_loads_the_repository_alone_says_what_models_are(
     folder: Path,
 ) -> None:
@@ -117,7 +123,7 @@ async def test_in_a_mode_without_loads_the_repository_alone_says_what_models_are
     assert await ready(explicit) == ["b"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_other_options_make_instances_anew_also_where_files_came_with_the_load(
     folder: Path,
 ) -> None:
@@ -125,5 +131,5 @@ async def test_other_options_make_instances_anew_also_where_files_came_with_the_
     await before.load("given", FILES)
     successor, again = await redeployed(folder, before, host, cpus_per_instance=0.5)
     assert await ready(successor) == ["a", "b", "given"]
-    started = [line for line in again.world.log if line.startswith("start")]
+    started = [line for line in again.instances.log if line.startswith("start")]
     assert sorted(line.split("/")[0] for line in started) == ["start a", "start b", "start given"]

@@ -30,12 +30,8 @@ from cluster.repository.agents import registry
 from cluster.repository.agents.contracts import Action, AgentModel
 from cluster.repository.agents.decrypt import encrypt_file
 from cluster.repository.agents.registry import find_agent
-from tests.support.controller_fakes import (
-    NODE_FILES,
-    FakeHost,
-    in_virtual_time_with_folder,
-    write_model,
-)
+from tests.support.control_plane_fakes import in_virtual_time
+from tests.support.controller_fakes import NODE_FILES, FakeHost, write_model
 from tests.support.signed_models import sign_model
 
 KEY = Ed25519PrivateKey.generate()
@@ -139,7 +135,7 @@ def copies(folder: Path) -> list[Path]:
     return [copy for root in (folder / "tmp").iterdir() for copy in root.iterdir()]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_wrong_checksum_keeps_a_model_from_being_read(folder: Path) -> None:
     write(folder, {"name": "checksum", "MD5:1/data": "invalid_checksum"})
     source = await source_of(folder, FakeHost())
@@ -151,7 +147,7 @@ async def test_a_wrong_checksum_keeps_a_model_from_being_read(folder: Path) -> N
     assert not candidate.is_temporary
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_model_that_is_encrypted_is_read_from_a_copy(folder: Path) -> None:
     model = encrypted(folder)
     source = await source_of(folder, FakeHost())
@@ -169,7 +165,7 @@ async def test_a_model_that_is_encrypted_is_read_from_a_copy(folder: Path) -> No
     assert list((folder / "tmp").iterdir()) == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_change_of_the_files_asks_for_a_reload_from_a_new_copy(folder: Path) -> None:
     model = encrypted(folder)
     source = await source_of(folder, FakeHost())
@@ -181,7 +177,7 @@ async def test_a_change_of_the_files_asks_for_a_reload_from_a_new_copy(folder: P
     assert Noting.log == ["LOAD", "LOAD"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_other_agents_ask_for_a_reload(folder: Path) -> None:
     write(folder)
     source = await source_of(folder, FakeHost())
@@ -190,7 +186,7 @@ async def test_other_agents_ask_for_a_reload(folder: Path) -> None:
     assert not before.is_same(await read(source))
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_what_a_restarted_controller_reads_is_the_same(folder: Path) -> None:
     encrypted(folder)
     host = FakeHost()
@@ -220,7 +216,7 @@ async def test_a_read_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     assert list((folder / "tmp").iterdir()) == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_copy_is_not_left_when_the_model_cannot_be_read(folder: Path) -> None:
     model = encrypted(folder)
     config = (model / "config.pbtxt").read_text()
@@ -231,7 +227,7 @@ async def test_a_copy_is_not_left_when_the_model_cannot_be_read(folder: Path) ->
     assert list((folder / "tmp").iterdir()) == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_files_of_a_load_go_through_agents_too(folder: Path) -> None:
     model = encrypted(folder)
     source = await source_of(folder, FakeHost(), model_control_mode="explicit")
@@ -253,7 +249,7 @@ async def test_files_of_a_load_go_through_agents_too(folder: Path) -> None:
     assert list((folder / "tmp").iterdir()) == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_manifest_that_is_there_is_verified(folder: Path) -> None:
     model = write(folder)
     sign_model(model, PEM)
@@ -263,7 +259,7 @@ async def test_a_manifest_that_is_there_is_verified(folder: Path) -> None:
     assert "Mismatched SHA256 hash for file data of version 1 of model 'm'" in await cause(source)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_only_signed_models_are_read_when_that_is_required(folder: Path) -> None:
     model = write(folder)
     options = signed(folder)
@@ -277,7 +273,7 @@ async def test_only_signed_models_are_read_when_that_is_required(folder: Path) -
     assert "version 1 of model 'm' is not signed" in await cause(source)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_change_of_a_signed_config_has_to_be_signed(folder: Path) -> None:
     model = write(folder)
     source = await source_of(folder, FakeHost(), **signed(folder))
@@ -287,7 +283,7 @@ async def test_a_change_of_a_signed_config_has_to_be_signed(folder: Path) -> Non
     assert "Mismatched SHA256 hash for file config.pbtxt of model 'm'" in await cause(source)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_config_of_a_load_is_refused_when_models_have_to_be_signed(folder: Path) -> None:
     write(folder)
     source = await source_of(folder, FakeHost(), **signed(folder))
@@ -298,7 +294,7 @@ async def test_a_config_of_a_load_is_refused_when_models_have_to_be_signed(folde
     assert list((folder / "tmp").iterdir()) == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_an_unknown_agent_keeps_a_model_from_being_read(folder: Path) -> None:
     write(folder, {"name": "other"})
     source = await source_of(folder, FakeHost())

@@ -18,12 +18,8 @@ from cluster.models.override import NO_OVERRIDE, Override
 from cluster.options.parsing import from_mapping
 from cluster.repository.stores.local import LocalStore
 from cluster.repository.stores.opening import open_store
-from tests.support.controller_fakes import (
-    NODE_FILES,
-    FakeHost,
-    in_virtual_time_with_folder,
-    write_model,
-)
+from tests.support.control_plane_fakes import in_virtual_time
+from tests.support.controller_fakes import NODE_FILES, FakeHost, write_model
 
 
 async def source_of(folder: Path, host: FakeHost, **options: Any) -> RepositorySource:
@@ -37,7 +33,7 @@ async def read(source: RepositorySource, override: Override = NO_OVERRIDE) -> An
     return await source.read("m", override, NO_OVERRIDE)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_models_read_at_once_share_one_look_at_the_cluster(folder: Path) -> None:
     host = FakeHost()
     write_model(folder, "m")
@@ -57,7 +53,7 @@ GPUS = Inventory(
 )
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_gpu_of_too_low_a_compute_capability_is_not_used(folder: Path) -> None:
     host = FakeHost()
     host.devices["n"] = GPUS
@@ -66,7 +62,7 @@ async def test_a_gpu_of_too_low_a_compute_capability_is_not_used(folder: Path) -
     assert (await read(source)).config.instance_group[0].gpus == (1,)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_group_on_such_a_gpu_is_refused_with_the_text_of_triton(folder: Path) -> None:
     host = FakeHost()
     host.devices["n"] = GPUS
@@ -79,7 +75,7 @@ async def test_a_group_on_such_a_gpu_is_refused_with_the_text_of_triton(folder: 
     assert every.complete((await read(every)).config).instance_group[0].gpus == (0,)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_look_that_failed_is_not_shared(folder: Path) -> None:
     host = FakeHost()
     write_model(folder, "m")
@@ -95,7 +91,7 @@ async def _gone() -> Any:
     raise ConnectionError("the head is gone")
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_candidate_read_again_is_the_same_until_its_files_change(folder: Path) -> None:
     write_model(folder, "m")
     source = await source_of(folder, FakeHost())
@@ -105,7 +101,7 @@ async def test_a_candidate_read_again_is_the_same_until_its_files_change(folder:
     assert not before.is_same(await read(source))
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_other_options_ask_for_a_reload_and_other_groups_do_not(folder: Path) -> None:
     write_model(folder, "m")
     host = FakeHost()
@@ -118,7 +114,7 @@ async def test_other_options_ask_for_a_reload_and_other_groups_do_not(folder: Pa
     assert (await read(await source_of(folder, host))).digests == before.digests
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_instances_are_told_where_backend_libraries_lie(folder: Path) -> None:
     write_model(folder, "m")
     source = await source_of(folder, FakeHost(), backend_directory="some/place")
@@ -126,7 +122,7 @@ async def test_instances_are_told_where_backend_libraries_lie(folder: Path) -> N
     assert source._backends.settings(config, "")["backend-directory"] == f"{Path.cwd()}/some/place"
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_config_without_files_is_kept_with_the_digest_of_the_directory(
     folder: Path,
 ) -> None:
@@ -148,7 +144,7 @@ TENSORS = {
 }
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_what_cannot_be_read_has_tritons_text_and_its_cause(folder: Path) -> None:
     source = await source_of(folder, FakeHost())
     with pytest.raises(InternalError) as raised:
@@ -158,7 +154,7 @@ async def test_what_cannot_be_read_has_tritons_text_and_its_cause(folder: Path) 
     assert "not found" in cause
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_config_that_does_not_parse_is_told_with_file_line_and_column(
     folder: Path,
 ) -> None:
@@ -173,7 +169,7 @@ async def test_a_config_that_does_not_parse_is_told_with_file_line_and_column(
     assert "did you mean 'max_batch_size'?" in text
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_one_repository_of_two_that_is_gone_does_not_hide_the_other(folder: Path) -> None:
     write_model(folder / "a", "m")
     source = await source_of(folder, FakeHost(), model_repository=f"{folder}/a")
@@ -186,7 +182,7 @@ async def test_one_repository_of_two_that_is_gone_does_not_hide_the_other(folder
         await source.list_names()
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_model_of_a_python_based_backend_is_planned_with_what_that_brings(
     folder: Path,
 ) -> None:
@@ -212,7 +208,7 @@ async def test_model_of_a_python_based_backend_is_planned_with_what_that_brings(
     assert not before.is_same(await read(source))
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_model_in_a_store_is_read_again_only_when_its_listing_changed(
     folder: Path,
 ) -> None:
@@ -253,7 +249,7 @@ async def test_a_model_in_a_store_is_read_again_only_when_its_listing_changed(
 def test_only_models_that_gpus_concern_are_read_again_when_one_comes_or_goes(
     group: str, is_read_again: bool, tmp_path: Path
 ) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def check(folder: Path) -> None:
         write_model(folder, "m", group=group)
         location = f"memory://{folder.name}-{len(group)}/models"

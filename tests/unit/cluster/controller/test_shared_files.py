@@ -13,14 +13,8 @@ import pytest
 from backends.api.errors import ResourceExhaustedError, TritonError, UnavailableError
 from cluster.controller.controller import ModelController
 from deployments.instance.spec import InstanceSpec
-from tests.support.control_plane_fakes import DRAIN_S
-from tests.support.controller_fakes import (
-    FakeHost,
-    controller_of,
-    in_virtual_time_with_folder,
-    live_instance,
-    write_model,
-)
+from tests.support.control_plane_fakes import DRAIN_S, in_virtual_time
+from tests.support.controller_fakes import FakeHost, controller_of, write_model
 
 CONFIG = json.dumps(
     {
@@ -46,8 +40,7 @@ def _temporary_files_are_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def specs(host: FakeHost) -> list[InstanceSpec]:
-    live = [spec for pool in host.world.pools for spec in pool.live.values()]
-    return sorted(live, key=lambda spec: spec.index)
+    return sorted(host.specs, key=lambda spec: spec.index)
 
 
 def content_of(directory: str) -> set[str]:
@@ -60,7 +53,7 @@ def host_of(*nodes: str) -> FakeHost:
     return host
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_instances_are_told_of_the_files_by_their_digests_and_of_the_node_that_gives_them(
     folder: Path,
 ) -> None:
@@ -78,7 +71,7 @@ async def test_instances_are_told_of_the_files_by_their_digests_and_of_the_node_
     assert not any(b"file" in key for key in host.store.values)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_an_unload_removes_the_files(folder: Path) -> None:
     host = host_of("n1", "n2")
     controller = await explicit(folder, host)
@@ -90,7 +83,7 @@ async def test_an_unload_removes_the_files(folder: Path) -> None:
     assert content_of(directory) == set()
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_reload_keeps_only_the_newer_files(folder: Path) -> None:
     host = host_of("n1", "n2")
     controller = await explicit(folder, host)
@@ -104,7 +97,7 @@ async def test_a_reload_keeps_only_the_newer_files(folder: Path) -> None:
     assert host.offers == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_reload_without_files_lets_go_of_them(folder: Path) -> None:
     host = host_of("n1", "n2")
     write_model(folder, "m")
@@ -115,18 +108,18 @@ async def test_a_reload_without_files_lets_go_of_them(folder: Path) -> None:
     assert host.offers == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_load_that_failed_leaves_no_files(folder: Path) -> None:
     host = host_of("n1", "n2")
     controller = await explicit(folder, host)
-    host.world.fail["m/1#0"] = [TritonError("broken")]
+    host.instances.fail["m/1#0"] = [TritonError("broken")]
     with pytest.raises(TritonError):
         await controller.load("m", LOAD)
     await controller.shutdown(1.0)
     assert host.offers == []
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_on_a_single_node_files_are_given_to_others_only_when_they_ask(folder: Path) -> None:
     host = host_of("n1")
     controller = await explicit(folder, host)
@@ -135,7 +128,7 @@ async def test_on_a_single_node_files_are_given_to_others_only_when_they_ask(fol
     assert all(spec.files is not None and spec.resources == {} for spec in specs(host))
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_files_the_cache_has_no_room_for_keep_instances_on_the_controllers_node(
     folder: Path,
 ) -> None:
@@ -147,7 +140,7 @@ async def test_files_the_cache_has_no_room_for_keep_instances_on_the_controllers
     assert all(spec.resources == {"node:h": 0.0001} for spec in specs(host))
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_files_that_cannot_be_given_to_other_nodes_fail_the_load(folder: Path) -> None:
     host = host_of("n1", "n2")
     controller = await explicit(folder, host)
@@ -158,7 +151,7 @@ async def test_files_that_cannot_be_given_to_other_nodes_fail_the_load(folder: P
     assert len(host.offers) == 1
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_model_of_the_repository_is_tied_to_no_node(folder: Path) -> None:
     host = FakeHost()
     (folder / "m" / "1").mkdir(parents=True)
@@ -167,20 +160,20 @@ async def test_a_model_of_the_repository_is_tied_to_no_node(folder: Path) -> Non
     assert all(spec.resources == {} and spec.files is None for spec in specs(host))
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_files_outlive_the_controller_and_go_with_the_model(folder: Path) -> None:
     host = host_of("n1", "n2")
     controller = await explicit(folder, host)
     await controller.load("m", LOAD)
     (first, _) = specs(host)
     assert first.files is not None
-    again = FakeHost(host.store)
-    again.was_restarted, again.node_names = True, host.node_names
-    again.live = [live_instance(first)]
+    again = host.restarted()
+    again.node_names = host.node_names
+    again.instances.vanish(again.instances.alive[1])
     again.offers = ["load://n1/tmp/stray", *host.offers]
     successor = await explicit(folder, again)
     assert again.offers == [first.files.location]
-    assert again.world.pools[0].missing == ["m/1#1@1"]
+    assert "start m/1#1@1" in again.instances.log
     await successor.unload("m")
     assert again.offers == []
     assert content_of(first.model_dir) == set()

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from backends.api.errors import TritonError
-from tests.support.controller_fakes import FakeHost, in_virtual_time_with_folder, write_model
-from tests.support.restarted_controllers import controller_of, left_by, ready, with_two_models
+from tests.support.control_plane_fakes import in_virtual_time
+from tests.support.controller_fakes import (
+    FakeHost,
+    explicit_controller_of,
+    ready,
+    with_two_models,
+    write_model,
+)
 
 AWAY_S = 30.0
 LONG_S = 120.0
@@ -19,17 +25,16 @@ LONG_S = 120.0
 def test_what_cannot_be_read_at_a_restart_is_read_once_the_repository_is_back(
     mode: str, tmp_path: Path
 ) -> None:
-    @in_virtual_time_with_folder
+    @in_virtual_time
     async def check(folder: Path) -> None:
         there, away = folder / "there", folder / "away"
         first = await with_two_models(there) if mode == "explicit" else None
-        host = FakeHost() if first is None else left_by(*first)
+        host = FakeHost() if first is None else first[1].restarted().without_instances()
         if mode == "none":
             for name in ("a", "b"):
                 write_model(there, name)
-        host.live = []
         there.rename(away)
-        controller = await controller_of(there, host, model_control_mode=mode)
+        controller = await explicit_controller_of(there, host, model_control_mode=mode)
         await asyncio.sleep(AWAY_S)
         assert await ready(controller) == []
         away.rename(there)
@@ -39,14 +44,14 @@ def test_what_cannot_be_read_at_a_restart_is_read_once_the_repository_is_back(
     check(tmp_path)
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_of_two_repositories_the_one_that_was_away_is_loaded_when_it_is_back(
     folder: Path,
 ) -> None:
     write_model(folder / "one", "a")
     write_model(folder / "away", "b")
     paths = [str(folder / "one"), str(folder / "two")]
-    controller = await controller_of(
+    controller = await explicit_controller_of(
         folder, FakeHost(), model_repository=paths, model_control_mode="none"
     )
     await controller.start()
@@ -60,16 +65,15 @@ async def test_of_two_repositories_the_one_that_was_away_is_loaded_when_it_is_ba
     assert await ready(controller) == ["a", "b"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_what_a_client_has_unloaded_or_could_not_load_is_not_tried_again(
     folder: Path,
 ) -> None:
     there, away = folder / "there", folder / "away"
-    before, old = await with_two_models(there)
-    host = left_by(before, old)
-    host.live = []
+    _, old = await with_two_models(there)
+    host = old.restarted().without_instances()
     there.rename(away)
-    controller = await controller_of(there, host)
+    controller = await explicit_controller_of(there, host)
     await asyncio.sleep(1)
     await controller.unload("a")
     write_model(away, "c")
@@ -80,13 +84,12 @@ async def test_what_a_client_has_unloaded_or_could_not_load_is_not_tried_again(
     assert await ready(controller) == ["b"]
 
 
-@in_virtual_time_with_folder
+@in_virtual_time
 async def test_a_config_that_is_refused_is_read_once(folder: Path) -> None:
-    before, old = await with_two_models(folder)
-    host = left_by(before, old)
-    host.live = []
+    _, old = await with_two_models(folder)
+    host = old.restarted().without_instances()
     write_model(folder, "a", group="max_batch_size: -1")
-    controller = await controller_of(folder, host)
+    controller = await explicit_controller_of(folder, host)
     await asyncio.sleep(3)
     assert await ready(controller) == ["b"]
     write_model(folder, "a")

@@ -5,7 +5,6 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from functools import wraps
 
 import pytest
 
@@ -21,7 +20,7 @@ from cluster.instances.prober import Prober
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.node_devices import NodeDevices
 from deployments.instance.spec import InstanceSpec
-from tests.support import virtual_time
+from tests.support.control_plane_fakes import in_virtual_time
 from tests.support.gpu_clusters import GB, gpu, mig_gpu, specs_of
 from tests.support.instance_host import FakeHost, started, until
 
@@ -76,7 +75,7 @@ def with_world(
     *gpus: Gpu,
 ) -> Callable[[Callable[[_World], Coroutine[object, object, None]]], Callable[[], None]]:
     def decorate(test: Callable[[_World], Coroutine[object, object, None]]) -> Callable[[], None]:
-        async def main() -> None:
+        async def run() -> None:
             world = _World(*gpus)
             try:
                 await test(world)
@@ -85,12 +84,7 @@ def with_world(
                     await pool.close(0)
                 await world.prober.close()
 
-        @wraps(test)
-        def run() -> None:
-            virtual_time.run(main())
-
-        del run.__wrapped__  # type: ignore[attr-defined]  # else pytest wants a fixture "world"
-        return run
+        return in_virtual_time(run)
 
     return decorate
 

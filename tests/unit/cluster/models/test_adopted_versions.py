@@ -3,52 +3,54 @@
 """Versions that an earlier controller loaded go on serving."""
 
 import asyncio
-from typing import cast
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
-from backends.api.model_config import ModelConfig
+from cluster.instances.live import find_live_instances
+from cluster.instances.pool import InstancePool
 from cluster.models.versions import RESIZE_DRAIN_S
 from deployments.contracts.routing_table import ModelReadyState
-from tests.support.control_plane_fakes import DRAIN_S, FakePool, World, in_virtual_time, model
+from tests.support.control_plane_fakes import DRAIN_S, World, in_virtual_time, model
 
 READY = ModelReadyState.READY
 
 
-def new_pool(world: World) -> FakePool:
-    return cast("FakePool", world._make_pool(lambda: None))
-
-
-def adopt(world: World, pool: FakePool, config: ModelConfig | None = None) -> None:
-    versions = world.lifecycle.model_of("m").versions
-    versions.adopt(1, "m1", config or ModelConfig("m"), lambda on_change: pool)
-
-
-async def adopt_some(world: World, live_count: int, planned_count: int) -> None:
+async def adopt(
+    world: World,
+    live_count: int,
+    planned_count: int,
+    parameters: Mapping[str, str] | None = None,
+    draining: Collection[int] = (),
+) -> None:
     """Adopt so many instances of a version whose config asked for others."""
-    pool = new_pool(world)
-    config = model("m", count=planned_count).config
+    config = replace(model("m", count=planned_count).config, parameters=parameters or {})
     planned = await world.plan(world.candidates["m"], config, 1, 9, auto_complete=False)
-    pool.live = {spec.name: spec for spec in planned[:live_count]}
-    pool.next_index = planned_count
-    adopt(world, pool, planned[0].config)
+    for spec in planned[:live_count]:
+        (await world.host.create(spec)).is_draining = spec.index in draining
+    found = (await find_live_instances(world.host)).described
+    world.host.log.clear()
+
+    def adopted(on_change: Callable[[], None]) -> InstancePool:
+        pool = world._make_pool(on_change)
+        pool.adopt(found, (), range(live_count, planned_count))
+        return pool
+
+    world.lifecycle.model_of("m").versions.adopt(1, "m1", config, adopted)
 
 
 @in_virtual_time
 async def test_an_adopted_version_serves_at_once_and_is_not_loaded_again() -> None:
     world = World(model("m"))
-    pool = new_pool(world)
-    pool.recover("m/1#0@9")
-    adopt(world, pool)
+    await adopt(world, 1, 1)
     assert (world.state("m"), world.endpoints("m")) == (READY, ["m/1#0@9"])
     await world.lifecycle.load("m")
-    assert world.log == []
+    assert world.host.log == []
 
 
 @in_virtual_time
 async def test_an_adopted_version_with_other_files_is_reloaded_without_a_gap() -> None:
     world = World(model("m", stamp="new"))
-    pool = new_pool(world)
-    pool.recover("m/1#0@9")
-    adopt(world, pool)
+    await adopt(world, 1, 1)
     await world.lifecycle.load("m")
     assert {seen["m/1"] for seen in world.states} == {"READY"}
     assert world.endpoints("m") == ["m/1#0@1"]
@@ -58,7 +60,7 @@ async def test_an_adopted_version_with_other_files_is_reloaded_without_a_gap() -
 async def test_an_adopted_version_gets_the_instances_its_groups_ask_for_now() -> None:
     for count in (1, 2, 4):
         world = World(model("m", count=count))
-        await adopt_some(world, 3, 3)
+        await adopt(world, 3, 3)
         await world.lifecycle.load("m")
         assert world.endpoints("m") == [f"m/1#{k}@9" for k in range(count)]
         assert {seen["m/1"] for seen in world.states} == {"READY"}
@@ -67,21 +69,18 @@ async def test_an_adopted_version_gets_the_instances_its_groups_ask_for_now() ->
 @in_virtual_time
 async def test_an_adopted_version_gets_the_instances_that_its_own_config_had_asked_for() -> None:
     world = World(model("m", count=3))
-    await adopt_some(world, 1, 3)
+    await adopt(world, 1, 3)
     await world.lifecycle.load("m")
     assert len(world.endpoints("m")) == 3
 
 
 @in_virtual_time
 async def test_what_an_adopted_version_had_let_go_has_as_long_as_after_a_resize() -> None:
-    autoscaled = ModelConfig("m", parameters={"autoscaling.max_instances": "2"})
-    for config, drain_s in ((ModelConfig("m"), DRAIN_S), (autoscaled, RESIZE_DRAIN_S)):
+    autoscaled = {"autoscaling.max_instances": "2"}
+    for parameters, drain_s in (({}, DRAIN_S), (autoscaled, RESIZE_DRAIN_S)):
         world = World(model("m"))
-        pool = new_pool(world)
-        pool.recover("m/1#0@9")
-        pool.going = {"m/1#1@9": pool.specs[0]}
-        adopt(world, pool, config)
+        await adopt(world, 2, 2, parameters, draining={1})
         await asyncio.sleep(drain_s - 0.1)
-        assert world.log == ["drain m/1#1@9"]
+        assert world.host.log == ["drain m/1#1@9"]
         await asyncio.sleep(0.2)
-        assert world.log[1:] == ["end m/1#1@9"]
+        assert world.host.log[1:] == ["end m/1#1@9"]

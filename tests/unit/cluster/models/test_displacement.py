@@ -12,13 +12,14 @@ from tests.support.control_plane_fakes import LOAD_S, World, in_virtual_time, mo
 async def test_routers_hear_of_it_before_who_makes_room_drains() -> None:
     world = World(model("m", count=2))
     await world.lifecycle.load("m")
-    world.log.clear()
+    world.host.log.clear()
+    world.host.blocked = {"m/1#2"}
     world.routers_s = 0.5
     followers = world.lifecycle.model_of("m").displace(1, ["m/1#0@1"], "h/1#0@2")
-    assert followers == {"m/1#0@1": "after m/1#0@1"}
+    assert followers == {"m/1#0@1": "m/1#2@1"}
     assert world.endpoints("m") == ["m/1#1@1"]
     await asyncio.sleep(5)
-    assert world.log == ["known", "drain m/1#0@1", "end m/1#0@1"]
+    assert world.host.log == ["known", "drain m/1#0@1", "end m/1#0@1"]
     assert world.state("m") is ModelReadyState.READY
 
 
@@ -26,10 +27,13 @@ async def test_routers_hear_of_it_before_who_makes_room_drains() -> None:
 async def test_a_version_whose_last_instance_makes_room_waits_with_a_reason() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m")
+    world.host.blocked = {"m/1#1"}
     world.lifecycle.model_of("m").displace(1, ["m/1#0@1"], "h/1#0@2")
     assert world.state("m") is ModelReadyState.UNAVAILABLE
-    assert world.reason("m") == "instance after m/1#0@1 is waiting"
-    world.pools[0].recover("m/1#1@1")
+    await asyncio.sleep(5)
+    assert world.reason("m").startswith("instance m/1#1@1 is waiting for resources")
+    world.host.unblock()
+    await asyncio.sleep(2 * LOAD_S)
     assert world.state("m") is ModelReadyState.READY
 
 

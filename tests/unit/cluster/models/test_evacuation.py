@@ -20,9 +20,9 @@ async def loaded(*counts: int) -> World:
     """Return a world with a model of so many instances each, all on node "n"."""
     world = World(*(model(f"m{at}", count=count) for at, count in enumerate(counts)))
     await world.lifecycle.load_all(world.candidates)
-    world.log.clear()
+    world.host.log.clear()
     world.states.clear()
-    world.node = "other"
+    world.host.node = "other"
     return world
 
 
@@ -42,7 +42,7 @@ async def test_instances_start_elsewhere_before_those_on_the_node_drain() -> Non
     world = await loaded(2)
     await look(world, 5)
     assert nodes(world, "m0") == ["other", "other"]
-    assert world.log == [
+    assert world.host.log == [
         "start m0/1#2@1",
         "start m0/1#3@1",
         "ready m0/1#2@1",
@@ -68,29 +68,29 @@ async def test_what_is_elsewhere_stays_where_it_is() -> None:
     world.lifecycle.evacuation.look({"far"})
     world.lifecycle.evacuation.look(())
     await asyncio.sleep(5)
-    assert world.log == []
+    assert world.host.log == []
 
 
 @in_virtual_time
 async def test_while_there_is_no_room_elsewhere_the_node_goes_on_serving() -> None:
     world = await loaded(1)
-    world.blocked.add("m0/1#1")
+    world.host.blocked.add("m0/1#1")
     await look(world, 10)
     assert nodes(world, "m0") == ["n"]
-    assert world.log == []
-    world.unblocked.set()
-    await look(world, 1 + int(DRAIN_S))
-    assert "end m0/1#0@1" in world.log
+    assert world.host.log == []
+    world.host.unblock()
+    await look(world, 2 + int(LOAD_S + DRAIN_S))
+    assert "end m0/1#0@1" in world.host.log
     assert "m0/1#0@1" not in world.endpoints("m0")
 
 
 @in_virtual_time
 async def test_a_move_that_fails_changes_nothing_and_is_tried_again_later() -> None:
     world = await loaded(1)
-    world.fail["m0/1#1"] = [InternalError("no such file")]
+    world.host.fail["m0/1#1"] = [InternalError("no such file")]
     await look(world, 9)
     assert nodes(world, "m0") == ["n"]
-    assert [line for line in world.log if line.startswith("start")] == ["start m0/1#1@1"]
+    assert [line for line in world.host.log if line.startswith("start")] == ["start m0/1#1@1"]
     await look(world, 5)
     assert nodes(world, "m0") == ["other"]
 
@@ -102,7 +102,7 @@ async def test_an_unload_ends_a_move() -> None:
     await asyncio.sleep(LOAD_S / 2)
     await world.lifecycle.unload("m0")
     assert world.state("m0") is ModelReadyState.UNAVAILABLE
-    assert "ready m0/1#1@1" not in world.log
+    assert "ready m0/1#1@1" not in world.host.log
 
 
 @in_virtual_time
@@ -111,6 +111,6 @@ async def test_dormant_versions_and_ensembles_have_nothing_to_move() -> None:
     await world.lifecycle.load("e")
     world.lifecycle.dormancy.rest("m", 1)
     await asyncio.sleep(DRAIN_S + 1)
-    world.log.clear()
+    world.host.log.clear()
     await look(world, 3)
-    assert world.log == []
+    assert world.host.log == []

@@ -28,13 +28,13 @@ async def test_files_made_for_a_load_are_removed_when_nothing_runs_from_them() -
     await world.lifecycle.load("m")
     await world.lifecycle.close(0)
     assert world.released.count("/tmp/given") == 1
-    assert "end m/1#0@1" in world.log
+    assert "end m/1#0@1" in world.host.log
 
 
 @in_virtual_time
 async def test_files_of_a_failed_load_are_removed() -> None:
     world = World(model("m"))
-    world.fail["m/1#0"] = [InternalError("broken")]
+    world.host.fail["m/1#0"] = [InternalError("broken")]
     await error_of(world.lifecycle.load("m"))
     await world.lifecycle.close(0)
     assert world.released == ["/r/m"]
@@ -44,10 +44,10 @@ async def test_files_of_a_failed_load_are_removed() -> None:
 async def test_a_load_without_a_config_keeps_the_last_one_given() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m", Override("{}"))
-    before = list(world.log)
+    before = list(world.host.log)
     await world.lifecycle.load("m")
     await world.lifecycle.load("m")
-    assert world.log == before
+    assert world.host.log == before
     assert {override.config_json for override in world.overrides} == {"{}"}
     assert world.lifecycle.model_of("m").override.config_json == "{}"
 
@@ -78,7 +78,7 @@ async def test_an_unload_ends_a_given_config() -> None:
 async def test_a_given_config_that_failed_to_load_is_not_kept() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m", Override("{}"))
-    world.fail["m/1#0"] = [InternalError("broken")]
+    world.host.fail["m/1#0"] = [InternalError("broken")]
     await error_of(world.lifecycle.load("m", Override('{"max_batch_size": 2}')))
     await world.lifecycle.load("m")
     assert world.overrides[-1].config_json == "{}"
@@ -127,7 +127,7 @@ async def test_the_source_is_told_when_a_newer_candidate_serves() -> None:
 @in_virtual_time
 async def test_a_load_that_failed_is_released_and_nothing_else() -> None:
     world = World(model("m"))
-    world.fail["m/1#0"] = [InternalError("broken")]
+    world.host.fail["m/1#0"] = [InternalError("broken")]
     await error_of(world.lifecycle.load("m"))
     await asyncio.sleep(10)
     assert world.notices == ["release m"]

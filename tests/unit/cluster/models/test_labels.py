@@ -17,7 +17,7 @@ async def test_labels_of_a_reload_that_failed_are_not_published() -> None:
     world = World(replace(model("m"), labels={"Y": ("old",)}))
     await world.lifecycle.load("m")
     world.candidates["m"] = replace(model("m", stamp="new"), labels={"Y": ("new",)})
-    world.fail["m/1#0"] = [InternalError("no weights")]
+    world.host.fail["m/1#0"] = [InternalError("no weights")]
     await error_of(world.lifecycle.load("m"))
     assert _labels(world) == {"Y": ("old",)}
 

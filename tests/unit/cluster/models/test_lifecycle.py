@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import logging
 from collections.abc import Iterator
 
@@ -15,10 +16,12 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
+from backends.api.model_config import ModelConfig
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import (
     DRAIN_S,
+    KILL_S,
     LOAD_S,
     World,
     ensemble,
@@ -50,8 +53,8 @@ async def test_the_first_instance_completes_the_config_for_the_others() -> None:
     world = World(dataclasses.replace(model("m", count=3), auto_complete=True))
     await world.lifecycle.load("m")
     assert now() == 2 * LOAD_S
-    assert world.log[:2] == ["start m/1#0@1", "ready m/1#0@1"]
-    specs = list(world.pools[0].live.values())
+    assert world.host.log[:2] == ["start m/1#0@1", "ready m/1#0@1"]
+    specs = world.pools[0].specs
     assert [spec.auto_complete for spec in specs] == [True, False, False]
     assert {spec.config.default_model_filename for spec in specs[1:]} == {"found"}
     config = world.record("m").versions[1].config
@@ -63,7 +66,8 @@ async def test_the_first_instance_completes_the_config_for_the_others() -> None:
 async def test_no_more_versions_load_at_a_time_than_threads() -> None:
     world = World(*(model(f"m{i}") for i in range(10)), thread_count=3)
     await world.lifecycle.load_all([f"m{i}" for i in range(10)])
-    assert world.most_loading == 3
+    steps = [1 if line.startswith("start") else -1 for line in world.host.log]
+    assert max(itertools.accumulate(steps)) == 3
     assert now() == 4 * LOAD_S
 
 
@@ -71,9 +75,9 @@ async def test_no_more_versions_load_at_a_time_than_threads() -> None:
 async def test_loading_what_has_not_changed_does_nothing() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m")
-    before = list(world.log)
+    before = list(world.host.log)
     await world.lifecycle.load("m")
-    assert world.log == before
+    assert world.host.log == before
     assert now() == LOAD_S
     await asyncio.sleep(DRAIN_S)
     assert world.notices.count("loaded m") == 1
@@ -88,7 +92,7 @@ async def test_a_reload_drains_the_old_instances_only_when_the_new_ones_are_read
     assert world.endpoints("m") == ["m/1#0@2"]
     assert [seen["m/1"] for seen in world.states if "m/1" in seen] == ["LOADING", "READY"]
     await world.lifecycle.close(0)
-    assert world.log.index("ready m/1#0@2") < world.log.index("drain m/1#0@1")
+    assert world.host.log.index("ready m/1#0@2") < world.host.log.index("drain m/1#0@1")
 
 
 @in_virtual_time
@@ -99,15 +103,15 @@ async def test_instances_drain_only_when_routers_know_what_replaces_them() -> No
     world.candidates["m"] = model("m", stamp="new")
     await world.lifecycle.load("m")
     await asyncio.sleep(1)
-    assert world.log[-2:] == ["known", "drain m/1#0@1"]
+    assert world.host.log[-2:] == ["known", "drain m/1#0@1"]
     world.candidates["m"] = model("m", count=2, stamp="new")
     await world.lifecycle.load("m")
     world.candidates["m"] = model("m", count=1, stamp="new")
     await world.lifecycle.load("m")
     await asyncio.sleep(DRAIN_S + 1)
-    world.log.clear()
+    world.host.log.clear()
     await world.lifecycle.unload("m")
-    assert world.log[:2] == ["known", "drain m/1#0@2"]
+    assert world.host.log[:2] == ["known", "drain m/1#0@2"]
     await world.lifecycle.close(0)
 
 
@@ -116,14 +120,14 @@ async def test_a_failed_reload_keeps_the_old_instances_serving() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m")
     world.candidates["m"] = model("m", stamp="new")
-    world.fail["m/1#0"] = [InternalError("no weights")]
+    world.host.fail["m/1#0"] = [InternalError("no weights")]
     error = await error_of(world.lifecycle.load("m"))
     assert error.message == (
         "load failed for model 'm': version 1 is at UNAVAILABLE state: Internal: no weights;\n"
     )
     assert world.state("m") is READY
     assert world.endpoints("m") == ["m/1#0@1"]
-    assert not any(line.startswith("drain m/1#0@1") for line in world.log)
+    assert not any(line.startswith("drain m/1#0@1") for line in world.host.log)
 
 
 @in_virtual_time
@@ -139,7 +143,7 @@ async def test_an_unreadable_config_keeps_the_old_instances_serving() -> None:
 @in_virtual_time
 async def test_a_failed_load_is_unavailable_with_its_cause() -> None:
     world = World(model("m"))
-    world.fail["m/1#0"] = [InvalidArgumentError("bad file")]
+    world.host.fail["m/1#0"] = [InvalidArgumentError("bad file")]
     assert isinstance(await error_of(world.lifecycle.load("m")), InvalidArgumentError)
     assert world.state("m") is UNAVAILABLE
     assert world.reason("m") == "Invalid argument: bad file"
@@ -148,31 +152,35 @@ async def test_a_failed_load_is_unavailable_with_its_cause() -> None:
 @in_virtual_time
 async def test_a_failed_load_is_tried_again_as_often_as_told() -> None:
     world = World(model("m"), retry_count=2)
-    world.fail["m/1#0"] = [InternalError("1"), InternalError("2")]
+    world.host.fail["m/1#0"] = [InternalError("1"), InternalError("2")]
     await world.lifecycle.load("m")
     assert world.state("m") is READY
-    assert now() == 3 * LOAD_S
+    assert round(now(), 1) == 3 * LOAD_S + 2 * KILL_S
 
 
 @in_virtual_time
 async def test_a_load_that_fails_by_a_fault_is_undone() -> None:
     world = World(dataclasses.replace(model("m", count=2), auto_complete=True))
-    world.fail["m/1#1"] = [RuntimeError("torn")]
+
+    def torn(config: ModelConfig) -> ModelConfig:
+        raise RuntimeError("torn")
+
+    world.complete = torn  # type: ignore[method-assign]
     await error_of(world.lifecycle.load("m"))
     assert world.reason("m") == "Internal: RuntimeError: torn"
-    assert "end m/1#0@1" in world.log
+    assert "end m/1#0@1" in world.host.log
 
 
 @in_virtual_time
 async def test_versions_load_all_or_none() -> None:
     world = World(model("m", versions=(1, 2)))
-    world.fail["m/2#0"] = [InternalError("broken")]
+    world.host.fail["m/2#0"] = [InternalError("broken")]
     await error_of(world.lifecycle.load("m"))
     assert world.state("m", 1) is UNAVAILABLE
     assert world.reason("m", 1) == "unloaded"
     assert world.reason("m", 2) == "Internal: broken"
     await world.lifecycle.close(0)
-    assert "end m/1#0@1" in world.log
+    assert "end m/1#0@1" in world.host.log
 
 
 @in_virtual_time
@@ -196,7 +204,7 @@ async def test_versions_no_longer_selected_are_unloaded_after_the_new_ones_serve
     assert world.state("m", 2) is READY
     await world.lifecycle.close(0)
     assert (world.state("m", 1), world.reason("m", 1)) == (UNAVAILABLE, "unloaded")
-    assert world.log.index("ready m/2#0@2") < world.log.index("drain m/1#0@1")
+    assert world.host.log.index("ready m/2#0@2") < world.host.log.index("drain m/1#0@1")
 
 
 @in_virtual_time
@@ -258,26 +266,26 @@ async def test_an_unload_overtakes_a_load() -> None:
 async def test_loads_of_one_model_happen_one_after_the_other() -> None:
     world = World(model("m"))
     await asyncio.gather(*(world.lifecycle.load("m") for _ in range(5)))
-    assert world.log == ["start m/1#0@1", "ready m/1#0@1"]
+    assert world.host.log == ["start m/1#0@1", "ready m/1#0@1"]
 
 
 @in_virtual_time
 async def test_a_version_that_loses_its_instances_is_unavailable_until_they_are_back() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m")
-    world.pools[0].lose()
+    await world.lose("m")
     assert (world.state("m"), world.endpoints("m")) == (UNAVAILABLE, [])
-    assert world.reason("m") == "instance died; restarting"
-    world.pools[0].recover("back")
+    assert world.reason("m") == "instance m/1#0@1 died: a signal; restarting"
+    await asyncio.sleep(LOAD_S)
     assert (world.state("m"), world.reason("m")) == (READY, "")
-    assert world.endpoints("m") == ["back"]
+    assert world.endpoints("m") == ["m/1#0@1"]
 
 
 @in_virtual_time
 async def test_loading_a_version_without_instances_starts_new_ones() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m")
-    world.pools[0].lose()
+    await world.lose("m")
     await world.lifecycle.load("m")
     assert (world.state("m"), world.endpoints("m")) == (READY, ["m/1#0@2"])
 
@@ -287,7 +295,7 @@ async def test_a_poll_leaves_instances_that_are_lost_to_come_back_by_themselves(
     """Else the pauses of an instance that keeps crashing would be as short as the poll's."""
     world = World(model("m"))
     await world.lifecycle.load("m")
-    world.pools[0].lose()
+    await world.lose("m")
     await world.lifecycle.load_all(["m"], is_poll=True)
     assert world.endpoints("m") == []
     world.candidates["m"] = model("m", stamp="changed")
@@ -298,10 +306,10 @@ async def test_a_poll_leaves_instances_that_are_lost_to_come_back_by_themselves(
 @in_virtual_time
 async def test_a_failed_model_is_left_alone_by_polls_until_it_changes() -> None:
     world = World(model("m"))
-    world.fail["m/1#0"] = [InternalError("broken")]
+    world.host.fail["m/1#0"] = [InternalError("broken")]
     await world.lifecycle.load_all(["m"])
     await world.lifecycle.load_all(["m"], is_poll=True)
-    assert world.log == ["start m/1#0@1"]
+    assert world.host.log == ["start m/1#0@1", "end m/1#0@1"]
     world.candidates["m"] = model("m", stamp="fixed")
     await world.lifecycle.load_all(["m"], is_poll=True)
     assert world.state("m") is READY
@@ -315,8 +323,8 @@ async def test_closing_ends_what_serves_and_what_loads() -> None:
     await asyncio.sleep(LOAD_S / 2)
     await world.lifecycle.close(DRAIN_S)
     await error_of(loading)  # type: ignore[arg-type]
-    assert "end serves/1#0@1" in world.log
-    assert not any(pool.live for pool in world.pools)
+    assert "end serves/1#0@1" in world.host.log
+    assert not world.alive
 
 
 @in_virtual_time
@@ -353,11 +361,10 @@ def test_whatever_is_asked_at_once_models_end_in_a_settled_state(
             elif what == "regroup" and name != "e":
                 world.candidates[name] = model(name, count=1 + number % 3)
             elif what == "fail":
-                world.fail.setdefault(f"{name}/1#0", []).append(InternalError("broken"))
-            elif what == "lose" and world.pools:
-                pool = world.pools[number % len(world.pools)]
-                if not (pool.staged or pool.waiting):
-                    pool.lose()
+                world.host.fail.setdefault(f"{name}/1#0", []).append(InternalError("broken"))
+            elif what == "lose":
+                for actor in world.host.alive[number % 3 :][:1]:
+                    world.host.crash(actor)
             await asyncio.sleep(LOAD_S * (0.3 if what == "wait" else 0))
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         answers = (type(None), frozenset, TritonError)
@@ -368,7 +375,7 @@ def test_whatever_is_asked_at_once_models_end_in_a_settled_state(
                 assert at.state in {READY, UNAVAILABLE}
                 assert bool(at.instances) == (at.is_ready and record.name != "e")
         await world.lifecycle.close(0)
-        assert not any(pool.live or pool.staged or pool.going for pool in world.pools)
+        assert not world.alive
 
     virtual_time.run(main())
 
@@ -376,7 +383,7 @@ def test_whatever_is_asked_at_once_models_end_in_a_settled_state(
 @in_virtual_time
 async def test_a_failed_load_is_one_line_of_the_log() -> None:
     world = World(model("m"), ensemble("e", "none"))
-    world.fail["m/1#0"] = [InternalError("no weights")]
+    world.host.fail["m/1#0"] = [InternalError("no weights")]
     with errors_logged() as logged:
         await error_of(world.lifecycle.load("m"))
         await error_of(world.lifecycle.load("e"))

@@ -10,6 +10,7 @@ from backends.api.errors import (
 from cluster.models.override import Override
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support.control_plane_fakes import (
+    KILL_S,
     LOAD_S,
     World,
     ensemble,
@@ -17,7 +18,6 @@ from tests.support.control_plane_fakes import (
     in_virtual_time,
     model,
 )
-from tests.support.pooled_world import KILL_S, PooledWorld
 
 READY = ModelReadyState.READY
 UNAVAILABLE = ModelReadyState.UNAVAILABLE
@@ -36,7 +36,7 @@ async def test_an_ensemble_loads_what_it_is_made_of_first() -> None:
 @in_virtual_time
 async def test_an_ensemble_names_the_model_that_failed_and_why() -> None:
     world = World(ensemble("e", "a"), model("a"))
-    world.fail["a/1#0"] = [InternalError("broken")]
+    world.host.fail["a/1#0"] = [InternalError("broken")]
     error = await error_of(world.lifecycle.load("e"))
     assert error.message == (
         "load failed for model 'e': ensemble 'e' depends on 'a' which has no loaded version. Model"
@@ -49,9 +49,9 @@ async def test_an_ensemble_names_the_model_that_failed_and_why() -> None:
 @in_virtual_time
 async def test_a_model_that_fails_at_start_is_tried_once_however_many_ensembles_need_it() -> None:
     world = World(ensemble("e", "a"), ensemble("f", "a"), model("a"))
-    world.fail["a/1#0"] = [InternalError("broken")]
+    world.host.fail["a/1#0"] = [InternalError("broken")]
     await world.lifecycle.load_all(["e", "a", "f"])
-    assert world.log == ["start a/1#0@1"]
+    assert world.host.log == ["start a/1#0@1", "end a/1#0@1"]
 
 
 @in_virtual_time
@@ -109,7 +109,7 @@ async def test_an_ensemble_comes_back_with_its_model_unless_it_was_unloaded_itse
 @in_virtual_time
 async def test_an_ensemble_that_failed_for_want_of_a_model_loads_with_it() -> None:
     world = World(ensemble("e", "a"), model("a"))
-    world.fail["a/1#0"] = [InternalError("broken")]
+    world.host.fail["a/1#0"] = [InternalError("broken")]
     await error_of(world.lifecycle.load("e"))
     await world.lifecycle.load("a")
     assert world.state("e") is READY
@@ -164,7 +164,7 @@ async def test_dependents_go_with_an_ensemble_unless_asked_for_or_needed() -> No
 
 @in_virtual_time
 async def test_a_poll_ends_though_a_model_is_unloaded_while_its_ensembles_are_looked_at() -> None:
-    world = PooledWorld(ensemble("e", "a"), model("a"))
+    world = World(ensemble("e", "a"), model("a"), requests_s=0.0)
     loading = asyncio.create_task(error_of(world.lifecycle.load("a")))
     await asyncio.sleep(LOAD_S / 2)
     world.candidates["a"] = model("a", stamp="changed")
@@ -180,11 +180,11 @@ async def test_a_poll_ends_though_a_model_is_unloaded_while_its_ensembles_are_lo
 @in_virtual_time
 async def test_an_ensemble_loads_once_a_model_of_it_that_waited_for_room_serves() -> None:
     world = World(model("part"), ensemble("ens", "part"))
-    world.blocked.add("part/1#0")
+    world.host.blocked.add("part/1#0")
     await world.lifecycle.load_all(["part", "ens"])
     assert world.record("ens").ready_versions == ()
-    world.unblocked.set()
-    await asyncio.sleep(1)
+    world.host.unblock()
+    await asyncio.sleep(LOAD_S + 0.1)
     assert world.record("part").ready_versions == (1,)
     assert world.record("ens").ready_versions == (1,)
 
@@ -194,11 +194,11 @@ async def test_an_ensemble_is_looked_at_again_when_a_reload_of_a_model_has_got_r
     world = World(model("part"), ensemble("ens", "part"))
     await world.lifecycle.load("ens")
     world.candidates["part"] = model("part", stamp="new")
-    world.blocked.add("part/1#0")
+    world.host.blocked.add("part/1#0")
     await error_of(world.lifecycle.load("part"))
     composed = len(world.composed)
-    world.unblocked.set()
-    await asyncio.sleep(1)
+    world.host.unblock()
+    await asyncio.sleep(LOAD_S + 0.1)
     assert len(world.composed) == composed + 1
 
 
@@ -221,9 +221,9 @@ async def test_a_config_that_was_refused_is_not_tried_again_with_a_model_of_the_
 @in_virtual_time
 async def test_a_config_given_for_an_ensemble_waits_with_it_for_a_model() -> None:
     world = World(model("part"), ensemble("ens", "part"))
-    world.blocked.add("part/1#0")
+    world.host.blocked.add("part/1#0")
     given = Override(config_json="{X}")
     await world.lifecycle.load_all(["ens"], {"ens": given})
-    world.unblocked.set()
-    await asyncio.sleep(1)
+    world.host.unblock()
+    await asyncio.sleep(LOAD_S + 0.1)
     assert world.record("ens").versions[1].digest == "ens {X}"

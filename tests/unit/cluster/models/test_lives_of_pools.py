@@ -15,18 +15,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.api.errors import InternalError, TritonError
+from backends.api.errors import InternalError
 from backends.api.model_config import InstanceGroup
 from cluster.instances.host import ActorLostError
 from cluster.models.contracts import Candidate
 from cluster.models.renewal import RenewalPhase
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support import virtual_time
-from tests.support.control_plane_fakes import ensemble, model
+from tests.support.control_plane_fakes import (
+    World,
+    ensemble,
+    model,
+    quietly,
+)
 from tests.support.examples import examples
 from tests.support.gates import amount
 from tests.support.gpu_clusters import cluster, mig_gpu
-from tests.support.pooled_world import PooledWorld
 
 PROFILE = "1g.10gb"
 TWO_NODES = cluster(
@@ -52,19 +56,12 @@ def on_device(key: str, stamp: str = "") -> Candidate:
 class Life:
     """A world, and what is being done to it."""
 
-    world: PooledWorld
+    world: World
     doing: list[asyncio.Task[None]] = field(default_factory=list)
     stamp: int = 0
 
     def do(self, work: Awaitable[object]) -> None:
-        self.doing.append(asyncio.create_task(_done(work)))
-
-
-async def _done(work: Awaitable[object]) -> None:
-    try:
-        await work
-    except TritonError:
-        return
+        self.doing.append(asyncio.create_task(quietly(work)))
 
 
 def load(life: Life, name: str, _: int) -> None:
@@ -178,12 +175,12 @@ STEP = st.tuples(
 )
 
 
-def _check_always(world: PooledWorld) -> None:
+def _check_always(world: World) -> None:
     assert not world.host.twice
     assert [name for name in world.alive if not world.placer.has_place(name)] == []
 
 
-def _check_settled(world: PooledWorld) -> None:
+def _check_settled(world: World) -> None:
     assert not world.lifecycle.loading_names
     known = set()
     for name, record in world.lifecycle.records.items():
@@ -205,13 +202,14 @@ def _check_settled(world: PooledWorld) -> None:
 
 
 async def _live(steps: list[tuple[str, str, int, float]]) -> None:
-    world = PooledWorld(
+    world = World(
         ensemble("e", "m", "n"),
         model("m", (1, 2), count=2),
         model("n"),
         on_device("g"),
         cluster=TWO_NODES,
         patience_s=PATIENCE_S,
+        requests_s=0.0,
     )
     life = Life(world)
     for name in ("e", "g"):

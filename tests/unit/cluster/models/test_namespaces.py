@@ -116,7 +116,7 @@ async def test_an_ensemble_that_becomes_ambiguous_goes_with_what_it_was_made_of(
 async def test_an_ensemble_that_cannot_use_the_other_model_goes_with_its_own() -> None:
     world = World(ensemble("A/e", "m"), model("A/m"), model("B/m"))
     await world.lifecycle.load("A/e")
-    world.fail["B/m/1#0"] = [InternalError("broken")]
+    world.host.fail["B/m/1#0"] = [InternalError("broken")]
     del world.candidates["A/m"]
     await poll(world)
     assert (world.reason("A/m"), world.reason("A/e")) == ("unloaded", "unloaded")

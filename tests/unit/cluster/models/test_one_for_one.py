@@ -13,26 +13,32 @@ from backends.api.errors import InternalError, TritonError
 from cluster.models.contracts import Candidate
 from cluster.placement.demand import ClusterResources, NodeResources
 from tests.support import virtual_time
-from tests.support.control_plane_fakes import DRAIN_S, LOAD_S, error_of, in_virtual_time, model
+from tests.support.control_plane_fakes import (
+    DRAIN_S,
+    LOAD_S,
+    World,
+    error_of,
+    in_virtual_time,
+    model,
+)
 from tests.support.examples import examples
 from tests.support.gates import amount
 from tests.support.instance_host import until
-from tests.support.pooled_world import PooledWorld
 
 CPUS = {"CPU": 8.0}
 TWO_NODES = ClusterResources(tuple(NodeResources(name, CPUS, CPUS) for name in "ab"))
 LEFT_S = LOAD_S + DRAIN_S + 5.0
 
 
-async def serving(count: int, room: int) -> PooledWorld:
+async def serving(count: int, room: int) -> World:
     """Return a world with a model of so many instances, and room for so many in all."""
-    world = PooledWorld(model("m", count=count), cluster=TWO_NODES)
+    world = World(model("m", count=count), cluster=TWO_NODES, requests_s=0.0)
     await world.lifecycle.load("m")
     world.host.room = room
     return world
 
 
-def generations(world: PooledWorld) -> list[int]:
+def generations(world: World) -> list[int]:
     pool = world.lifecycle.pool_of("m", 1)
     assert pool is not None
     live = {endpoint.name for endpoint in pool.endpoints}
@@ -180,7 +186,7 @@ async def test_counters_of_instances_that_a_reload_replaced_are_forgotten() -> N
     assert pool.past == {}
 
 
-async def draining_without_room() -> PooledWorld:
+async def draining_without_room() -> World:
     """Return a world with two instances on a node that drains, and a move that waits for room."""
     world = await serving(2, room=2)
     nodes = {each.node_id for each in world.record("m").versions[1].instances}
@@ -191,7 +197,7 @@ async def draining_without_room() -> PooledWorld:
     return world
 
 
-async def looked(world: PooledWorld, seconds: int) -> None:
+async def looked(world: World, seconds: int) -> None:
     for _ in range(seconds // 2):
         await asyncio.sleep(2)
         world.lifecycle.evacuation.look({"a", "b"})
@@ -262,7 +268,7 @@ CHANGE = st.tuples(
 
 
 async def _changes(count: int, steps: list[tuple[str, int, float]]) -> None:
-    world = PooledWorld(model("m", count=count), cluster=TWO_NODES)
+    world = World(model("m", count=count), cluster=TWO_NODES, requests_s=0.0)
     await world.lifecycle.load("m")
     least, stamp, doing = count, 0, []
     for what, number, pause_s in steps:
@@ -299,7 +305,7 @@ async def _changes(count: int, steps: list[tuple[str, int, float]]) -> None:
     await asyncio.sleep(60)
 
 
-async def _loads(world: PooledWorld, name: str) -> bool:
+async def _loads(world: World, name: str) -> bool:
     try:
         await world.lifecycle.load(name)
     except TritonError as error:

@@ -8,21 +8,23 @@ from dataclasses import replace
 
 import pytest
 
-from backends.api.errors import InternalError, TritonError
+from backends.api.errors import InternalError
 from backends.api.model_config import InstanceGroup
 from cluster.models.contracts import Candidate
 from cluster.placement.demand import ClusterResources, NodeResources
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import (
     DRAIN_S,
+    KILL_S,
     LOAD_S,
+    World,
     ensemble,
     error_of,
     in_virtual_time,
     model,
+    quietly,
 )
 from tests.support.gpu_clusters import cluster, mig_gpu
-from tests.support.pooled_world import KILL_S, PooledWorld
 
 REQUEST_S = 1.5
 CPUS = {"CPU": 8.0}
@@ -38,14 +40,14 @@ def on_device(key: str) -> Candidate:
     return replace(made, config=config)
 
 
-async def loaded(*candidates: Candidate, there: ClusterResources = TWO_NODES) -> PooledWorld:
-    world = PooledWorld(*candidates, cluster=there)
+async def loaded(*candidates: Candidate, there: ClusterResources = TWO_NODES) -> World:
+    world = World(*candidates, cluster=there, requests_s=0.0)
     for each in candidates:
         await world.lifecycle.load(each.key)
     return world
 
 
-async def at_rest(*candidates: Candidate) -> PooledWorld:
+async def at_rest(*candidates: Candidate) -> World:
     world = await loaded(*candidates)
     for each in candidates:
         assert world.lifecycle.dormancy.rest(each.key, 1)
@@ -54,14 +56,7 @@ async def at_rest(*candidates: Candidate) -> PooledWorld:
     return world
 
 
-async def quietly(work: Awaitable[object]) -> None:
-    try:
-        await work
-    except TritonError:
-        return
-
-
-def nothing_is_left(world: PooledWorld) -> bool:
+def nothing_is_left(world: World) -> bool:
     return not (world.alive or world.placer.nodes_in_use or world.leases.leases)
 
 
@@ -96,36 +91,40 @@ async def test_a_wake_that_fails_leaves_those_alone_that_still_drain() -> None:
     assert nothing_is_left(world)
 
 
-async def _loads() -> tuple[PooledWorld, Coroutine[object, object, object]]:
-    world = PooledWorld(model("m", count=2), cluster=TWO_NODES)
+async def _loads() -> tuple[World, Coroutine[object, object, object]]:
+    world = World(model("m", count=2), cluster=TWO_NODES, requests_s=0.0)
     return world, world.lifecycle.load("m")
 
 
-async def _reloads() -> tuple[PooledWorld, Coroutine[object, object, object]]:
+async def _reloads() -> tuple[World, Coroutine[object, object, object]]:
     world = await loaded(model("m"))
     world.candidates["m"] = model("m", stamp="new")
     return world, world.lifecycle.load("m")
 
 
-async def _resizes() -> tuple[PooledWorld, Coroutine[object, object, object]]:
+async def _resizes() -> tuple[World, Coroutine[object, object, object]]:
     world = await loaded(model("m"))
     return world, world.lifecycle.resize("m", 1, 3)
 
 
-async def _wakes() -> tuple[PooledWorld, Coroutine[object, object, object]]:
+async def _wakes() -> tuple[World, Coroutine[object, object, object]]:
     world = await at_rest(model("m"))
     return world, world.lifecycle.dormancy.wake("m", 1)
 
 
-async def _moves() -> tuple[PooledWorld, Coroutine[object, object, object]]:
+async def _moves() -> tuple[World, Coroutine[object, object, object]]:
     world = await loaded(model("m"))
     world.lifecycle.evacuation.look({"a", "b"})
     return world, asyncio.sleep(0)
 
 
-BEGIN: Mapping[
-    str, Callable[[], Awaitable[tuple[PooledWorld, Coroutine[object, object, object]]]]
-] = {"load": _loads, "reload": _reloads, "resize": _resizes, "wake": _wakes, "move": _moves}
+BEGIN: Mapping[str, Callable[[], Awaitable[tuple[World, Coroutine[object, object, object]]]]] = {
+    "load": _loads,
+    "reload": _reloads,
+    "resize": _resizes,
+    "wake": _wakes,
+    "move": _moves,
+}
 
 
 @pytest.mark.parametrize("what", BEGIN)
@@ -145,7 +144,7 @@ def test_an_unload_that_comes_twice_leaves_no_instance_and_no_lease_behind(what:
 
 @in_virtual_time
 async def test_an_unload_leaves_nothing_behind_where_an_ensemble_loads_and_a_load_waits() -> None:
-    world = PooledWorld(ensemble("e", "m"), model("m", count=2), cluster=TWO_NODES)
+    world = World(ensemble("e", "m"), model("m", count=2), cluster=TWO_NODES, requests_s=0.0)
     by_ensemble = asyncio.create_task(quietly(world.lifecycle.load("e")))
     await asyncio.sleep(LOAD_S / 4)
     waits = asyncio.create_task(quietly(world.lifecycle.load("m")))
@@ -164,7 +163,7 @@ async def test_an_unload_leaves_nothing_behind_where_an_ensemble_loads_and_a_loa
 @pytest.mark.parametrize("after_s", [0.4 * KILL_S, 1.4 * KILL_S])
 def test_an_unload_leaves_nothing_behind_of_a_load_that_has_just_failed(after_s: float) -> None:
     async def run() -> None:
-        world = PooledWorld(model("m", count=2), cluster=TWO_NODES)
+        world = World(model("m", count=2), cluster=TWO_NODES, requests_s=0.0)
         world.host.fail_load = [InternalError("no memory left")]
         loading = asyncio.create_task(quietly(world.lifecycle.load("m")))
         await asyncio.sleep(after_s)
@@ -178,7 +177,7 @@ def test_an_unload_leaves_nothing_behind_of_a_load_that_has_just_failed(after_s:
 
 @in_virtual_time
 async def test_a_load_begins_once_the_one_it_replaces_has_left_nothing() -> None:
-    world = PooledWorld(model("m", count=2), cluster=TWO_NODES)
+    world = World(model("m", count=2), cluster=TWO_NODES, requests_s=0.0)
     world.host.fail_load = [InternalError("no memory left")]
     first = asyncio.create_task(quietly(world.lifecycle.load("m")))
     await asyncio.sleep(1.4 * KILL_S)
@@ -193,7 +192,7 @@ async def test_a_load_begins_once_the_one_it_replaces_has_left_nothing() -> None
 
 @in_virtual_time
 async def test_a_device_is_given_to_the_next_once_the_one_before_is_killed() -> None:
-    world = PooledWorld(on_device("m"), on_device("n"), cluster=ONE_DEVICE)
+    world = World(on_device("m"), on_device("n"), cluster=ONE_DEVICE, requests_s=0.0)
     loading = asyncio.create_task(quietly(world.lifecycle.load("m")))
     await asyncio.sleep(LOAD_S / 2)
     assert world.alive == ["m/1#0@1"]
@@ -220,6 +219,6 @@ async def test_a_device_is_given_to_the_next_once_a_kill_that_was_lost_has_happe
         await asyncio.sleep(0.1)
         assert len(world.alive) <= 1
     await asyncio.sleep(2 * LOAD_S)
-    assert world.endpoints("n") == ["n/1#0"]
+    assert world.endpoints("n") == ["n/1#0@2"]
     await world.lifecycle.unload("n")
     assert nothing_is_left(world)

@@ -22,11 +22,11 @@ OLD, NEW = "1.0+old", "1.1+new"
 async def loaded(*counts: int) -> World:
     """Return a world with a model of so many instances each, all of the old release."""
     world = World(*(model(f"m{at}", count=count) for at, count in enumerate(counts)))
-    world.running = OLD
+    world.host.running = OLD
     await world.lifecycle.load_all(world.candidates)
-    world.log.clear()
+    world.host.log.clear()
     world.states.clear()
-    world.running = NEW
+    world.host.running = NEW
     return world
 
 
@@ -35,7 +35,7 @@ async def test_a_new_instance_is_ready_before_the_old_one_drains_one_after_the_o
     world = await loaded(2)
     renewal = world.lifecycle.renewal
     await renewal.run(NEW)
-    assert world.log == [
+    assert world.host.log == [
         "start m0/1#2@1",
         "ready m0/1#2@1",
         "drain m0/1#0@1",
@@ -54,10 +54,10 @@ async def test_the_next_instance_waits_for_the_room_of_the_one_that_ends() -> No
     world.lifecycle.renewal.drain_s = 60.0
     renewing = asyncio.create_task(world.lifecycle.renewal.run(NEW))
     await asyncio.sleep(LOAD_S + 10)
-    assert world.log == ["start m0/1#2@1", "ready m0/1#2@1", "drain m0/1#0@1"]
+    assert world.host.log == ["start m0/1#2@1", "ready m0/1#2@1", "drain m0/1#0@1"]
     assert world.lifecycle.renewal.counts() == {OLD: 2, NEW: 1}
     await asyncio.sleep(60)
-    assert "start m0/1#3@1" in world.log
+    assert "start m0/1#3@1" in world.host.log
     await world.lifecycle.close(DRAIN_S)
     await renewing
 
@@ -68,15 +68,15 @@ async def test_all_models_are_renewed_and_those_of_this_release_left_alone() -> 
     await world.lifecycle.renewal.run(NEW)
     assert world.lifecycle.renewal.counts().keys() >= {NEW}
     assert not list(world.lifecycle.renewal.stale(NEW))
-    world.log.clear()
+    world.host.log.clear()
     await world.lifecycle.renewal.run(NEW)
-    assert not [line for line in world.log if line.startswith("start")]
+    assert not [line for line in world.host.log if line.startswith("start")]
 
 
 @in_virtual_time
 async def test_an_instance_that_does_not_load_ends_the_renewal_and_all_others_stay() -> None:
     world = await loaded(1, 2)
-    world.fail["m1/1#2"] = [InternalError("no module named numpy")]
+    world.host.fail["m1/1#2"] = [InternalError("no module named numpy")]
     renewal = world.lifecycle.renewal
     await renewal.run(NEW)
     assert renewal.phase is RenewalPhase.FAILED
@@ -92,11 +92,11 @@ async def test_an_instance_that_does_not_load_ends_the_renewal_and_all_others_st
 @in_virtual_time
 async def test_an_instance_without_room_beside_it_goes_first_and_after_all_others() -> None:
     world = await loaded(1, 1)
-    world.blocked.add("m0/1#1")
+    world.host.blocked.add("m0/1#1")
     renewing = asyncio.create_task(world.lifecycle.renewal.run(NEW))
     await asyncio.sleep(20)
-    assert world.log[:3] == ["start m1/1#1@2", "ready m1/1#1@2", "drain m1/1#0@2"]
-    assert "drain m0/1#0@1" in world.log
+    assert world.host.log[:3] == ["start m1/1#1@2", "ready m1/1#1@2", "drain m1/1#0@2"]
+    assert "drain m0/1#0@1" in world.host.log
     await renewing
 
 
@@ -110,7 +110,7 @@ async def test_a_load_under_way_is_waited_for() -> None:
     await load
     assert world.lifecycle.renewal.phase is RenewalPhase.CURRENT
     assert not list(world.lifecycle.renewal.stale(NEW))
-    assert [line for line in world.log if line.startswith("start")] == ["start m0/1#0@2"]
+    assert [line for line in world.host.log if line.startswith("start")] == ["start m0/1#0@2"]
 
 
 @in_virtual_time
@@ -122,16 +122,16 @@ async def test_an_unload_ends_the_replacement_of_the_models_instances() -> None:
     await renewing
     assert world.lifecycle.renewal.phase is RenewalPhase.CURRENT
     assert world.state("m0") is ModelReadyState.UNAVAILABLE
-    assert "ready m0/1#1@1" not in world.log
+    assert "ready m0/1#1@1" not in world.host.log
 
 
 @in_virtual_time
 async def test_dormant_versions_and_ensembles_have_nothing_to_renew() -> None:
     world = World(model("m"), ensemble("e", "m"))
-    world.running = OLD
+    world.host.running = OLD
     await world.lifecycle.load("e")
     world.lifecycle.dormancy.rest("m", 1)
     await asyncio.sleep(DRAIN_S + 1)
-    world.log.clear()
+    world.host.log.clear()
     await world.lifecycle.renewal.run(NEW)
-    assert world.log == []
+    assert world.host.log == []

@@ -12,7 +12,7 @@ from tests.support.control_plane_fakes import DRAIN_S, World, in_virtual_time, m
 async def serving(count: int) -> World:
     world = World(model("m", count=count))
     await world.lifecycle.load("m")
-    world.log.clear()
+    world.host.log.clear()
     return world
 
 
@@ -21,7 +21,7 @@ async def test_new_instances_take_requests_once_all_are_ready() -> None:
     world = await serving(1)
     assert await world.lifecycle.resize("m", 1, 3)
     assert len(world.endpoints("m")) == 3
-    assert [each for each in world.log if each.startswith("ready")] == [
+    assert [each for each in world.host.log if each.startswith("ready")] == [
         "ready m/1#1@1",
         "ready m/1#2@1",
     ]
@@ -36,7 +36,7 @@ async def test_those_that_are_too_many_end_once_routers_know_and_their_requests_
     assert await world.lifecycle.resize("m", 1, 1)
     assert world.endpoints("m") == ["m/1#0@1"]
     await asyncio.sleep(RESIZE_DRAIN_S + 1)
-    assert world.log == [
+    assert world.host.log == [
         "known",
         *("drain m/1#1@1", "drain m/1#2@1"),
         *("end m/1#1@1", "end m/1#2@1"),
@@ -46,10 +46,9 @@ async def test_those_that_are_too_many_end_once_routers_know_and_their_requests_
 
 @in_virtual_time
 async def test_an_instance_on_a_node_with_many_stays_rather_than_one_that_is_alone() -> None:
-    world = await serving(3)
-    (pool,) = world.pools
-    pool.nodes.update({"m/1#0@1": "alone", "m/1#1@1": "full", "m/1#2@1": "full"})
-    pool.changed()
+    world = await serving(1)
+    world.host.node = "full"
+    await world.lifecycle.resize("m", 1, 3)
     await world.lifecycle.resize("m", 1, 2)
     assert world.endpoints("m") == ["m/1#1@1", "m/1#2@1"]
 
@@ -59,12 +58,12 @@ async def test_what_is_not_there_or_rests_is_left_alone() -> None:
     world = await serving(1)
     assert not await world.lifecycle.resize("nobody", 1, 2)
     assert await world.lifecycle.resize("m", 7, 2)
-    assert world.log == []
+    assert world.host.log == []
     assert world.lifecycle.dormancy.rest("m", 1)
     await asyncio.sleep(DRAIN_S + 1)
-    world.log.clear()
+    world.host.log.clear()
     await world.lifecycle.resize("m", 1, 2)
-    assert world.log == []
+    assert world.host.log == []
 
 
 @in_virtual_time

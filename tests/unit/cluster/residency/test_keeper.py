@@ -66,14 +66,12 @@ class Residents:
         return Inventory()
 
     async def _ask(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
+        asked = {each: self.world.host.named[each].partition("/")[0] for each in incarnations}
         return {
-            each: self._progress(each)
-            for each in incarnations
-            if _model_of(each) not in self.silent
+            each: self._progress(name) for each, name in asked.items() if name not in self.silent
         }
 
-    def _progress(self, incarnation: str) -> Progress:
-        name = _model_of(incarnation)
+    def _progress(self, name: str) -> Progress:
         load = ProcessLoad(
             self.counts.get(name, 0), int(name in self.pending), self.private_bytes, 10 * GB
         )
@@ -94,10 +92,6 @@ class Residents:
             for name, record in records
             if any(version.instances for version in record.versions.values())
         }
-
-
-def _model_of(incarnation: str) -> str:
-    return incarnation.removeprefix("of ").partition("/")[0]
 
 
 def models(count: int) -> list[Candidate]:
@@ -239,7 +233,7 @@ async def test_who_finds_no_place_has_the_idle_model_rest_that_was_used_longest_
     for name in ("m0", "m1", "m2"):
         await here.use(name)
     here.pending.add("m0")
-    here.world.blocked.add("m3/1#0")
+    here.world.host.blocked.add("m3/1#0")
     waking = asyncio.create_task(here.world.lifecycle.dormancy.wake("m3", 1))
     await asyncio.sleep(2)
     await here.keeper.look()
@@ -252,7 +246,7 @@ async def test_who_finds_no_place_has_the_idle_model_rest_that_was_used_longest_
     # It is given the time to take the room.
     assert await here.keeper.look()
     assert here.awake == {"m0", "m2"}
-    here.world.unblocked.set()
+    here.world.host.unblock()
     await waking
 
 

@@ -11,8 +11,8 @@ from backends.api.request import SEQUENCE_START, InferenceResponse
 from deployments.admission.rules import AdmissionDefaults
 from deployments.data_plane.data_plane import DataPlane
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request
-from tests.support.http_plane import Repository
 from tests.support.lane_rig import Sink, until
+from tests.support.memory_plane import Repository
 
 
 class Gated:

@@ -17,7 +17,7 @@ from deployments.slabs.pool import SlabPool
 from deployments.tracing.passing_sink import Observer
 from deployments.tracing.tracer import GRPC, Arrival
 from tests.support.cluster_of_instances import request, table
-from tests.support.http_plane import Repository
+from tests.support.memory_plane import Repository
 from tests.support.staged_plane import FEATURES, staged_plane
 
 Heard = list[tuple[Any, ...]]

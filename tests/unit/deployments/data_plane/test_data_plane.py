@@ -15,7 +15,7 @@ from deployments.data_plane.data_plane import DataPlane
 from deployments.routing.router import Router
 from deployments.slabs.pool import SlabPool
 from tests.support.cluster_of_instances import CONFIG
-from tests.support.http_plane import Repository
+from tests.support.memory_plane import Repository
 
 READY, UNAVAILABLE = ModelReadyState.READY, ModelReadyState.UNAVAILABLE
 

@@ -19,6 +19,7 @@ from deployments.lane.server import ServerRequest
 from tests.support import grpc_plane, http_plane
 from tests.support.cluster_of_instances import Instance, Routed
 from tests.support.lane_rig import Sink
+from tests.support.memory_plane import Repository
 
 
 def _add(request: ServerRequest) -> None:
@@ -48,7 +49,7 @@ async def plane(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
         version = ModelVersion(1, ModelReadyState.READY, config=_config(), instances=instances)
         models = {"simple": Model("simple", (version,))}
         here.router.update(RoutingTable(2**62, models, initialised=True))
-        yield DataPlane("triton", here.router, here.slabs, http_plane.Repository())
+        yield DataPlane("triton", here.router, here.slabs, Repository())
 
 
 def _request(**fields: Any) -> InferenceRequest:

@@ -22,8 +22,8 @@ from deployments.lane.server import ServerRequest
 from deployments.settings.server_settings import ServerSettings, SettingsChange, changed
 from deployments.supervision.memory_budget import MemoryBudget
 from tests.support.cluster_of_instances import Instance, Routed, table
-from tests.support.http_plane import Repository
 from tests.support.lane_rig import Sink, until
+from tests.support.memory_plane import Repository
 
 
 class Control(Repository):

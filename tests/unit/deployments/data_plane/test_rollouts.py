@@ -23,9 +23,9 @@ from deployments.rollouts.encoding import encode_traffic
 from deployments.rollouts.spec import Arm, Shadow, Source, Sticky, Traffic
 from deployments.routing.mirror import MOST_BYTES, MOST_UNDER_WAY, Mirror
 from deployments.routing.mismatch_file import MismatchFile
-from tests.support import http_plane
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request
 from tests.support.lane_rig import Sink
+from tests.support.memory_plane import Repository
 
 READY = ModelReadyState.READY
 # Asks the model twice.
@@ -46,7 +46,7 @@ class Here:
 
     def __init__(self, routed: Routed) -> None:
         self.router = routed.router
-        self.plane = DataPlane("manta", routed.router, routed.slabs, http_plane.Repository())
+        self.plane = DataPlane("manta", routed.router, routed.slabs, Repository())
         self.asked: Counter[int] = Counter()
         self.order: list[int] = []
         self.values = {1: 1, 2: 2}

@@ -25,7 +25,7 @@ from deployments.routing.router import Router
 from deployments.slabs.pool import SlabPool
 from tests.support import virtual_time
 from tests.support.cluster_of_instances import CONFIG
-from tests.support.http_plane import Repository
+from tests.support.memory_plane import Repository
 
 ANSWER_S = 0.5
 

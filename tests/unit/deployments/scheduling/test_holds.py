@@ -11,8 +11,7 @@ from backends.api.errors import UnavailableError
 from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from deployments.scheduling.factory import make_scheduler
 from deployments.scheduling.holds import Holds, holds_of
-from tests.support.queued_items import FakeItem, play
-from tests.support.queued_items_pool import PoolRun
+from tests.support.queued_items import FakeItem, PoolRun, play
 from tests.support.sequence_items import START, part, sequence_config
 
 DELAY = "TRITONSERVER_DELAY_SCHEDULER"

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from deployments.scheduling.pool_scheduler import AVOID_NS
-from tests.support.queued_items import FakeItem
-from tests.support.queued_items_pool import PoolRun
+from tests.support.queued_items import FakeItem, PoolRun
 
 SINGLE = ModelConfig("m")
 BATCHING = ModelConfig("m", max_batch_size=4, dynamic_batching=DynamicBatching())

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from tests.support.examples import examples
-from tests.support.queued_items import FakeItem
-from tests.support.queued_items_pool import PoolRun
+from tests.support.queued_items import FakeItem, PoolRun
 
 DEPTH = 2
 STEPS = st.lists(

@@ -3,8 +3,7 @@
 """Instances of a pool that need a grant of the rate limiter."""
 
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
-from tests.support.queued_items import FakeItem
-from tests.support.queued_items_pool import SINGLE, PoolRun, items
+from tests.support.queued_items import SINGLE, FakeItem, PoolRun, items
 from tests.support.sequence_items import part, sequence_config
 
 

@@ -8,8 +8,7 @@ from backends.api.errors import UnavailableError
 from backends.api.model_config import QueuePolicy
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.pool_queue import PoolQueue
-from tests.support.queued_items import FakeItem
-from tests.support.queued_items_pool import SINGLE, PoolRun, dynamic, items, started
+from tests.support.queued_items import SINGLE, FakeItem, PoolRun, dynamic, items, started
 
 # Which instance
 

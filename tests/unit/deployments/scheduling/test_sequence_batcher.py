@@ -12,9 +12,10 @@ from tests.support.sequence_items import (
     BOTH,
     END,
     START,
+    STRATEGIES,
+    instance,
     part,
 )
-from tests.support.sequence_strategies import STRATEGIES, instance
 
 # Requests that are refused
 

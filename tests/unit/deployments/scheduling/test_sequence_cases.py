@@ -17,22 +17,20 @@ import pytest
 
 from backends.api.model_config import SequenceState
 from backends.api.request import InferenceResponse
-from tests.support.sequence_arrivals import (
+from tests.support.sequence_items import (
+    BOTH,
     FIFTH,
     FULL,
     FULL_TOTALS,
     SHORT,
     SHORT_TOTALS,
     Arrivals,
-    S,
-    sequence,
-)
-from tests.support.sequence_items import (
-    BOTH,
     Instance,
+    S,
     SequenceRequest,
     batcher,
     part,
+    sequence,
     state_tensor,
 )
 

@@ -16,10 +16,10 @@ from tests.support.sequence_items import (
     END,
     START,
     Instance,
+    instance,
     part,
     state_tensor,
 )
-from tests.support.sequence_strategies import instance
 
 STEPS = st.lists(
     st.tuples(

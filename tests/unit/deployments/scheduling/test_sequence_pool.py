@@ -7,9 +7,8 @@ import logging
 import pytest
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
-from tests.support.queued_items_pool import PoolRun
-from tests.support.sequence_items import BOTH, END, START, part, sequence_config
-from tests.support.sequence_strategies import STRATEGIES
+from tests.support.queued_items import PoolRun
+from tests.support.sequence_items import BOTH, END, START, STRATEGIES, part, sequence_config
 
 
 def pool(names: str = "AB", max_batch_size: int = 2, **fields) -> PoolRun:

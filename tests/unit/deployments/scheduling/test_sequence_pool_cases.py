@@ -16,23 +16,21 @@ from backends.api.errors import TritonError
 from backends.api.model_config import SequenceState
 from backends.api.request import InferenceResponse
 from deployments.scheduling.holds import Holds
-from tests.support.queued_items_pool import PoolRun
-from tests.support.sequence_arrivals import (
+from tests.support.queued_items import PoolRun
+from tests.support.sequence_items import (
+    BOTH,
+    END,
     FIFTH,
     FULL,
     FULL_TOTALS,
     SHORT,
     SHORT_TOTALS,
+    START,
     Arrivals,
     S,
-    sequence,
-)
-from tests.support.sequence_items import (
-    BOTH,
-    END,
-    START,
     SequenceRequest,
     part,
+    sequence,
     sequence_config,
     state_tensor,
 )

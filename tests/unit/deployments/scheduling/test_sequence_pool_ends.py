@@ -3,9 +3,8 @@
 """Sequences that their instance has ended by itself, as a request of them was cancelled there."""
 
 from backends.api.errors import RequestCancelledError
-from tests.support.queued_items_pool import PoolRun
-from tests.support.sequence_items import BOTH, END, START, part, sequence_config
-from tests.support.sequence_strategies import STRATEGIES
+from tests.support.queued_items import PoolRun
+from tests.support.sequence_items import BOTH, END, START, STRATEGIES, part, sequence_config
 
 
 def queue_of(strategy: str, names: str = "A", max_batch_size: int = 1):

@@ -11,7 +11,7 @@ from backends.api.model_config import SequenceState
 from backends.api.request import InferenceResponse
 from deployments.scheduling.holds import Holds
 from tests.support.examples import examples
-from tests.support.queued_items_pool import PoolRun
+from tests.support.queued_items import PoolRun
 from tests.support.sequence_items import BOTH, END, START, part, sequence_config, state_tensor
 
 IDS = [1, 2, 3, 4, "a", "b"]

@@ -6,9 +6,8 @@ from collections import Counter
 
 import pytest
 
-from tests.support.queued_items_pool import PoolRun
-from tests.support.sequence_items import END, START, part, sequence_config
-from tests.support.sequence_strategies import STRATEGIES
+from tests.support.queued_items import PoolRun
+from tests.support.sequence_items import END, START, STRATEGIES, part, sequence_config
 
 WEIGHTS = {"small": 1.0, "large": 3.0}
 

@@ -11,10 +11,11 @@ from tests.support.sequence_items import (
     BOTH,
     END,
     START,
+    STRATEGIES,
     batcher,
+    instance,
     part,
 )
-from tests.support.sequence_strategies import STRATEGIES, instance
 
 
 @STRATEGIES

@@ -24,7 +24,7 @@ from deployments.http2.limits import NS_PER_S, Http2Limits
 from deployments.security.tls import TlsFiles
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.grpc_plane import fake_plane
-from tests.support.grpc_servers import grpcio_server
+from tests.support.grpc_service import grpcio_server
 from tests.support.http_plane import Client, FakePlane, request
 
 LIVE = request("GET", "/v2/health/live")

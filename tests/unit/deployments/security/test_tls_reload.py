@@ -24,7 +24,7 @@ from deployments.security.tls import TlsFiles
 from deployments.security.tls_reload import Reloaded
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.grpc_plane import fake_plane
-from tests.support.grpc_servers import grpcio_server
+from tests.support.grpc_service import grpcio_server
 from tests.support.http_plane import FakePlane
 from tests.support.key_guard import EVERYTHING, KeyGuard
 

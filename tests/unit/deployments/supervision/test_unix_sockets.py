@@ -26,7 +26,7 @@ from deployments.supervision.unix_sockets import (
     is_unix,
 )
 from tests.support.grpc_plane import fake_plane
-from tests.support.grpc_servers import grpcio_server
+from tests.support.grpc_service import grpcio_server
 from tests.support.http_plane import FakePlane
 from tests.support.key_guard import EVERYTHING, KeyGuard
 

@@ -17,7 +17,8 @@ from deployments.grpc.kserve.service import GrpcService
 from deployments.grpc.server.http2_server import Http2Server
 from manta_tools.perf.genai.command import profile
 from manta_tools.perf.genai.parsing import parse_profile
-from tests.support.grpc_plane import FakeModel, FakePlane
+from tests.support.grpc_plane import FakePlane
+from tests.support.memory_plane import FakeModel
 
 
 def repeat_words(request, job):

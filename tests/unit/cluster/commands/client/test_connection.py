@@ -23,7 +23,7 @@ from backends.api.errors import (
 from cluster.commands.client.address import parse_address
 from cluster.commands.client.connection import Server, model_path
 from tests.support.certificates import make_certificates
-from tests.support.stub_server import stub_server
+from tests.support.stub_server import Stub
 
 
 def server_at(url: str, **more: object) -> Server:
@@ -31,7 +31,7 @@ def server_at(url: str, **more: object) -> Server:
 
 
 def test_a_request_has_the_headers_of_the_server_and_its_own() -> None:
-    with stub_server() as stub:
+    with Stub() as stub:
         stub.answers["POST", "/v2/x"] = (200, b'{"a": 1}')
         server = server_at(stub.url, headers={"X-API-Key": "k"})
         assert server.post("/v2/x", {"b": 2}).json() == {"a": 1}
@@ -56,7 +56,7 @@ def test_a_request_has_the_headers_of_the_server_and_its_own() -> None:
 def test_an_error_has_the_servers_text_and_the_class_of_its_status(
     status: int, kind: type[TritonError]
 ) -> None:
-    with stub_server() as stub:
+    with Stub() as stub:
         stub.answers["GET", "/"] = (status, b'{"error": "no such thing"}')
         with pytest.raises(TritonError, match=r"^no such thing") as caught:
             server_at(stub.url).get("/")
@@ -64,19 +64,19 @@ def test_an_error_has_the_servers_text_and_the_class_of_its_status(
 
 
 def test_who_lacks_credentials_is_told_how_to_give_them() -> None:
-    with stub_server() as stub:
+    with Stub() as stub:
         stub.answers["GET", "/"] = (401, b'{"error": "credentials are needed"}')
         with pytest.raises(UnauthenticatedError, match="MANTA_API_KEY"):
             server_at(stub.url).get("/")
 
 
 def test_an_error_that_is_no_json_is_told_with_its_status() -> None:
-    with stub_server() as stub, pytest.raises(NotFoundError, match="answers 404: Not Found"):
+    with Stub() as stub, pytest.raises(NotFoundError, match="answers 404: Not Found"):
         server_at(stub.url).get("/nothing")
 
 
 def test_a_redirection_is_not_followed_with_credentials() -> None:
-    with stub_server() as stub:
+    with Stub() as stub:
         stub.answers["GET", "/"] = (302, b"")
         stub.headers["Location"] = f"{stub.url}/elsewhere"
         with pytest.raises(UnknownError, match="answers 302"):
@@ -85,13 +85,13 @@ def test_a_redirection_is_not_followed_with_credentials() -> None:
 
 
 def test_lines_come_as_they_are_written() -> None:
-    with stub_server() as stub:
+    with Stub() as stub:
         stub.answers["POST", "/s"] = (200, b"data: 1\r\n\r\ndata: 2\r\n")
         assert list(server_at(stub.url).lines("/s", {})) == ["data: 1", "", "data: 2"]
 
 
 def test_a_unix_socket_is_asked(tmp_path: Path) -> None:
-    with stub_server(unix=str(tmp_path / "s")) as stub:
+    with Stub(unix=str(tmp_path / "s")) as stub:
         stub.answers["GET", "/"] = (200, b"7")
         assert server_at(stub.url).get("/") == 7
 
@@ -100,7 +100,7 @@ def test_https_needs_the_servers_authority(tmp_path: Path) -> None:
     pems = make_certificates(tmp_path)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(*pems.server)
-    with stub_server(tls) as stub:
+    with Stub(tls) as stub:
         stub.answers["GET", "/"] = (200, b"7")
         with pytest.raises(UnavailableError, match="--ca-cert FILE"):
             server_at(stub.url).get("/")
@@ -172,12 +172,12 @@ def test_what_does_not_speak_http_is_said(said: bytes, match: str) -> None:
 
 
 def test_http_where_tls_is_wanted_is_said() -> None:
-    with stub_server() as stub, pytest.raises(UnavailableError, match="no TLS with"):
+    with Stub() as stub, pytest.raises(UnavailableError, match="no TLS with"):
         server_at(stub.url.replace("http:", "https:")).get("/")
 
 
 def test_an_answer_that_is_no_json_is_said() -> None:
-    with stub_server() as stub:
+    with Stub() as stub:
         stub.answers["GET", "/"] = (200, b"<html>")
         with pytest.raises(UnknownError, match="is no JSON"):
             server_at(stub.url).get("/")

@@ -17,7 +17,7 @@ from cluster.commands.client.connection import Answer
 from cluster.commands.client.infer import decoded, main
 from tests.support.asked_server import asked
 from tests.support.http_plane import FakePlane
-from tests.support.stub_server import stub_server
+from tests.support.stub_server import Stub
 
 Output = pytest.CaptureFixture[str]
 TENS = ",".join(map(str, range(0, 160, 10)))
@@ -144,7 +144,7 @@ async def test_responses_of_a_stream_are_printed_as_they_come(capsys: Output) ->
 
 def test_an_error_within_a_stream_ends_it(capsys: Output) -> None:
     inputs = [{"name": "X", "datatype": "INT32", "shape": [1]}]
-    with stub_server() as stub:
+    with Stub() as stub:
         stub.answers["GET", "/v2/models/m"] = (200, json.dumps({"inputs": inputs}).encode())
         text = b'data: {"Y": 1, "Z": [2]}\n\ndata: {"error": "it broke"}\n\n'
         stub.answers["POST", "/v2/models/m/generate_stream"] = (200, text)

@@ -46,7 +46,7 @@ async def test_a_server_that_does_not_tell_of_instances_is_listed_all_the_same(
     capsys: Output,
 ) -> None:
     async with asked() as server:
-        server.plane.asked.there = None
+        server.plane.repository.there = None
         assert await server.run(ls, "simple") == 0
         assert "simple  1        READY  -" in capsys.readouterr().out
         assert await server.run(ps) == 1
@@ -59,7 +59,7 @@ async def test_what_cannot_be_told_of_instances_now_fails_ps_alone(
 ) -> None:
     monkeypatch.setattr(watch.time, "sleep", lambda _: None)
     async with asked() as server:
-        server.plane.asked.untold = error
+        server.plane.repository.untold = error
         server.plane.counts = [[]]
         assert await server.run(ls, "simple") == 0
         assert "simple  1        READY  -" in capsys.readouterr().out
@@ -85,7 +85,7 @@ async def test_ps_lists_instances_with_their_processes(capsys: Output) -> None:
 async def test_ps_as_json_has_all_that_is_told(capsys: Output) -> None:
     async with asked() as server:
         assert await server.run(ps, "sim*", "--json") == 0
-        assert json.loads(capsys.readouterr().out) == server.plane.asked.there
+        assert json.loads(capsys.readouterr().out) == server.plane.repository.there
         assert await server.run(ps, "other", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
 

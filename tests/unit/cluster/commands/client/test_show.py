@@ -43,7 +43,7 @@ async def test_a_large_input_has_a_call_that_works_too(capsys: Output) -> None:
     )
     async with asked() as server:
         server.plane.add(config, identity)
-        server.plane.asked.rows.append({"name": "large", "version": "1", "state": "READY"})
+        server.plane.repository.rows.append({"name": "large", "version": "1", "state": "READY"})
         assert await server.run(main, "large", "--json") == 0
         line = json.loads(capsys.readouterr().out)["curl"]
         await server.run(

@@ -87,7 +87,7 @@ async def test_instances_of_which_nothing_is_told_for_a_while_are_not_gone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked() as server:
-        repository = server.plane.asked
+        repository = server.plane.repository
         errors = [UnavailableError("an upgrade"), None]
 
         def sleep(seconds: float) -> None:
@@ -105,7 +105,7 @@ async def test_events_tell_of_models_and_instances(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked() as server:
-        repository = server.plane.asked
+        repository = server.plane.repository
         slept: list[float] = []
 
         def sleep(seconds: float) -> None:

@@ -18,8 +18,7 @@ from deployments.grpc.kserve.service import PATHS, STREAM_PATH
 from deployments.grpc.server.http2_server import Http2Server
 from tests.support import virtual_time
 from tests.support.grpc_plane import fake_plane
-from tests.support.grpc_servers import grpcio_server
-from tests.support.grpc_service import RecordedReply, infer_request, rpc_path
+from tests.support.grpc_service import RecordedReply, grpcio_server, infer_request, rpc_path
 from tests.support.key_guard import EVERYTHING, UNKNOWN_CREDENTIALS, KeyGuard
 
 UNAUTHENTICATED, PERMISSION_DENIED = 16, 7
@@ -74,7 +73,7 @@ async def test_no_method_takes_a_message_without_its_role(service, guard, path):
     guard.grant("nothing")
     status, text = refused(service, path, "nothing")
     assert status == PERMISSION_DENIED
-    assert "lacks the role" in text
+    assert "may not do this: the role" in text
     assert guard.noted[-1][-1] == "denied"
 
 
@@ -130,7 +129,7 @@ async def test_a_stream_goes_on_with_the_rights_of_a_new_policy(service, guard, 
     call.message(stream_message())
     call.half_closed()
     await reply.done.wait()
-    assert "lacks the role infer for model 'simple'" in reply.streamed[0].error_message
+    assert "the role 'infer' is needed for the model" in reply.streamed[0].error_message
     assert reply.status == 0
 
 

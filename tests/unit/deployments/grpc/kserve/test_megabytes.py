@@ -7,10 +7,12 @@ what that leaves out.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import pytest
+from google.protobuf.message import Message
+from tritonclient.grpc import service_pb2 as pb
 
 from deployments.grpc.kserve.service import STREAM_PATH, GrpcService
 from deployments.supervision.memory_budget import MemoryBudget
@@ -18,8 +20,120 @@ from tests.support.grpc_plane import FakePlane, fake_plane
 from tests.support.grpc_service import counted, infer_request, rpc_path
 from tests.support.http2_peer import Client, data_frame, grpc_message, headers_frame, request
 from tests.support.instruction_count import instructions
-from tests.support.megabytes import MESSAGES
-from tests.support.settings_control import settings_plane
+from tests.support.memory_plane import settings_plane
+
+
+def _asked(count: int = 0, **changes: Any) -> pb.ModelInferRequest:
+    """Return a request for ``held``; ``count`` is of what a change makes of a number."""
+    tensor = changes.pop("tensor", {})
+    tensor = {"name": "IN", "datatype": "INT32", "shape": [1], **tensor}
+    made = {key: list(map(make, range(count))) for key, make in changes.items() if callable(make)}
+    fields = {"model_name": "held", "raw_input_contents": [bytes(4)], **changes, **made}
+    fields["inputs"] = [tensor, *fields.get("inputs", ())]
+    return pb.ModelInferRequest(**fields)
+
+
+def _values(count: int) -> dict[str, pb.InferParameter]:
+    return {f"p{at}": pb.InferParameter(int64_param=1) for at in range(count)}
+
+
+def _explicit(kind: str, **contents: Any) -> pb.ModelInferRequest:
+    return _asked(tensor={"datatype": kind, "contents": contents}, raw_input_contents=[])
+
+
+# RPC, and its request by the size of the part that is large.
+MESSAGES: Final[Mapping[str, tuple[str, Callable[[int], Message]]]] = {
+    name: ("ModelInfer", make)
+    for name, make in {
+        "dims": lambda size: _asked(tensor={"shape": [1] * size}),
+        "dims whose product is huge": lambda size: _asked(tensor={"shape": [2**62] * (size // 9)}),
+        "negative dims": lambda size: _asked(tensor={"shape": [-1] * (size // 10)}),
+        "inputs": lambda size: _asked(size // 12, inputs=lambda at: {"name": f"i{at}"}),
+        "inputs of one name": lambda size: _asked(size // 6, inputs=lambda at: {"name": "IN"}),
+        "inputs of nothing": lambda size: _asked(size // 2, inputs=lambda at: {}),
+        "outputs": lambda size: _asked(size // 12, outputs=lambda at: {"name": f"o{at}"}),
+        "outputs of one name": lambda size: _asked(size // 7, outputs=lambda at: {"name": "OUT"}),
+        "outputs of nothing": lambda size: _asked(size // 2, outputs=lambda at: {}),
+        "raw contents": lambda size: _asked(size // 2, raw_input_contents=lambda at: b""),
+        "parameters": lambda size: _asked(parameters=_values(size // 16)),
+        "parameters of an input": lambda size: _asked(tensor={"parameters": _values(size // 16)}),
+        "parameters of an output": lambda size: _asked(
+            outputs=[{"name": "OUT", "parameters": _values(size // 16)}]
+        ),
+        "a parameter": lambda size: _asked(
+            parameters={"p": pb.InferParameter(string_param="x" * size)}
+        ),
+        "name of a parameter": lambda size: _asked(
+            parameters={"p" * size: pb.InferParameter(bool_param=True)}
+        ),
+        "id": lambda size: _asked(id="i" * size),
+        "model": lambda size: _asked(model_name="m" * size),
+        "version": lambda size: _asked(model_version="1" * size),
+        "name": lambda size: _asked(tensor={"name": "x" * size}),
+        "datatype": lambda size: _asked(tensor={"datatype": "x" * size}),
+        "integers": lambda size: _explicit("INT32", int_contents=[1] * size),
+        "long integers": lambda size: _explicit("INT64", int64_contents=[-1] * (size // 10)),
+        "booleans": lambda size: _explicit("BOOL", bool_contents=[True] * size),
+        "floats": lambda size: _explicit("FP32", fp32_contents=[1.5] * (size // 4)),
+        "strings": lambda size: _explicit("BYTES", bytes_contents=[b"s"] * (size // 3)),
+        "contents twice": lambda size: _asked(tensor={"contents": {"int_contents": [1] * size}}),
+    }.items()
+} | {
+    "load: parameters": (
+        "RepositoryModelLoad",
+        lambda size: pb.RepositoryModelLoadRequest(
+            model_name="simple",
+            parameters={
+                f"file:{at}": pb.ModelRepositoryParameter(bytes_param=b"f")
+                for at in range(size // 20)
+            },
+        ),
+    ),
+    "load: a config": (
+        "RepositoryModelLoad",
+        lambda size: pb.RepositoryModelLoadRequest(
+            model_name="simple",
+            parameters={"config": pb.ModelRepositoryParameter(string_param="{" * size)},
+        ),
+    ),
+    "index: a repository": (
+        "RepositoryIndex",
+        lambda size: pb.RepositoryIndexRequest(repository_name="r" * size),
+    ),
+    "trace: settings": (
+        "TraceSetting",
+        lambda size: pb.TraceSettingRequest(
+            settings={
+                f"p{at}": pb.TraceSettingRequest.SettingValue(value=["1"])
+                for at in range(size // 16)
+            }
+        ),
+    ),
+    "trace: digits": (
+        "TraceSetting",
+        lambda size: pb.TraceSettingRequest(
+            settings={"trace_rate": pb.TraceSettingRequest.SettingValue(value=["9" * size])}
+        ),
+    ),
+    "log: settings": (
+        "LogSettings",
+        lambda size: pb.LogSettingsRequest(
+            settings={
+                f"p{at}": pb.LogSettingsRequest.SettingValue(uint32_param=1)
+                for at in range(size // 16)
+            }
+        ),
+    ),
+    "statistics: a version": (
+        "ModelStatistics",
+        lambda size: pb.ModelStatisticsRequest(name="simple", version="9" * size),
+    ),
+    "region: a name": (
+        "SystemSharedMemoryRegister",
+        lambda size: pb.SystemSharedMemoryRegisterRequest(name="r" * size, key="k", byte_size=4),
+    ),
+}
+
 
 MEGABYTE: Final = 1 << 20
 # Counting makes all of it slower.

@@ -18,7 +18,7 @@ from tritonclient.grpc import service_pb2
 from deployments.grpc.kserve.service import PATHS, GrpcService
 from deployments.grpc.server.http2_server import Http2Server
 from tests.support.grpc_plane import fake_plane
-from tests.support.grpc_servers import grpcio_server
+from tests.support.grpc_service import grpcio_server
 
 SERVICES = [
     "grpc.health.v1.Health",

@@ -15,7 +15,7 @@ from deployments.grpc.kserve.rollouts import ROLLOUT_PATHS
 from deployments.grpc.kserve.service import GrpcService, category_of
 from deployments.grpc.server.http2_server import Http2Server
 from tests.support.grpc_plane import fake_plane
-from tests.support.grpc_servers import grpcio_server
+from tests.support.grpc_service import grpcio_server
 
 Served = tuple[str, Any]
 

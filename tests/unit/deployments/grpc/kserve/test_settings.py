@@ -23,7 +23,7 @@ from deployments.shared_memory.cuda import CudaMaps
 from tests.support.grpc_plane import fake_plane
 from tests.support.grpc_service import RecordedReply, rpc_path
 from tests.support.host_cuda import HostDriver
-from tests.support.settings_control import settings_plane
+from tests.support.memory_plane import settings_plane
 
 ZEROS = np.zeros(16, np.int32).tobytes()
 

@@ -17,15 +17,15 @@ from deployments.grpc.rpc.inflation import DECOMPRESSORS
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http2 import frames
 from tests.support.grpc_plane import fake_plane
-from tests.support.grpc_servers import grpcio_server
+from tests.support.grpc_service import grpcio_server
 from tests.support.http2_peer import (
     START,
+    Peer,
     data_frame,
     grpc_message,
     headers_frame,
     request,
 )
-from tests.support.wire_peer import Peer
 
 METADATA_PATH = b"/inference.GRPCInferenceService/ModelConfig"
 ZEROS = np.zeros(1000, np.float32)

@@ -5,26 +5,16 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 import pytest
 
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http2 import frames
 from deployments.http2.limits import NS_PER_S, Http2Limits
-from tests.support.http2_peer import START, RecordingService, call, headers_frame
-from tests.support.wire_peer import Peer
+from tests.support.http2_peer import START, Peer, RecordingService, call, connected, headers_frame
 
 PING_ACK = 0x1
-
-
-@asynccontextmanager
-async def _peer(port: int) -> AsyncIterator[Peer]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        yield Peer(reader, writer)
-    finally:
-        writer.close()
 
 
 async def _serving(peer: Peer) -> None:
@@ -56,13 +46,13 @@ async def server(clock: _Clock) -> AsyncIterator[Http2Server]:
 async def test_the_longest_idle_connection_makes_room_for_a_new_one(server: Http2Server) -> None:
     port = await server.start("127.0.0.1", 0)
     async with asyncio.timeout(20), AsyncExitStack() as stack:
-        peers = [await stack.enter_async_context(_peer(port)) for _ in range(16)]
+        peers = [await stack.enter_async_context(connected(port)) for _ in range(16)]
         for peer in peers:
             await _serving(peer)
         # The first has been heard of again, so the second is idle longest.
         peers[0].writer.write(call(3, b"again"))
         await peers[0].frame(frames.DATA)
-        newcomer = await stack.enter_async_context(_peer(port))
+        newcomer = await stack.enter_async_context(connected(port))
         await _serving(newcomer)
         goaway = await peers[1].frame(frames.GOAWAY)
         assert b"idle" in goaway.payload
@@ -90,7 +80,7 @@ async def test_connections_with_calls_are_left_alone_and_refusals_logged_once_a_
     )
     async with asyncio.timeout(20), AsyncExitStack() as stack:
         for _ in range(16):
-            peer = await stack.enter_async_context(_peer(port))
+            peer = await stack.enter_async_context(connected(port))
             peer.writer.write(START + waiting)
             await peer.frame(frames.SETTINGS)
         service = server.service
@@ -98,11 +88,11 @@ async def test_connections_with_calls_are_left_alone_and_refusals_logged_once_a_
         while len(service.calls) < 16:  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0)
         for _ in range(5):
-            refused = await stack.enter_async_context(_peer(port))
+            refused = await stack.enter_async_context(connected(port))
             assert await refused.rest() == b""
         assert caplog.text.count("gRPC connections are refused: 16 are open") == 1
         clock.now_ns += NS_PER_S
-        refused = await stack.enter_async_context(_peer(port))
+        refused = await stack.enter_async_context(connected(port))
         assert await refused.rest() == b""
         assert caplog.text.count("gRPC connections are refused: 16 are open") == 2
         assert server.inflight_count == 16
@@ -115,7 +105,7 @@ async def test_broken_connections_are_logged_once_a_second(
     port = await server.start("127.0.0.1", 0)
     async with asyncio.timeout(20):
         for _ in range(5):
-            async with _peer(port) as peer:
+            async with connected(port) as peer:
                 peer.writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(24))
                 await peer.rest()
     assert caplog.text.count("a gRPC connection is closed: PROTOCOL_ERROR") == 1
@@ -125,7 +115,7 @@ async def test_a_peer_at_its_limit_gets_no_further_connection() -> None:
     limits = Http2Limits(max_connections_per_peer=1)
     server = Http2Server(RecordingService(), limits=limits)
     port = await server.start("127.0.0.1", 0)
-    async with asyncio.timeout(20), _peer(port) as first:
+    async with asyncio.timeout(20), connected(port) as first:
         await _serving(first)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         with contextlib.suppress(ConnectionResetError):

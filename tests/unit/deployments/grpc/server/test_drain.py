@@ -4,7 +4,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -17,20 +16,10 @@ from deployments.http2.limits import NS_PER_S, Http2Limits
 from deployments.security.tls import TlsFiles
 from tests.support import virtual_time
 from tests.support.certificates import make_certificates
-from tests.support.http2_peer import START, RecordingService, call
-from tests.support.wire_peer import Peer
+from tests.support.http2_peer import START, RecordingService, call, connected
 
 CALLERS = 16
 LAST_ID = frames.MAX_STREAM_ID.to_bytes(4, "big")
-
-
-@asynccontextmanager
-async def _peer(port: int) -> AsyncIterator[Peer]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        yield Peer(reader, writer)
-    finally:
-        writer.close()
 
 
 @pytest.fixture
@@ -146,7 +135,7 @@ async def test_a_connection_gets_goaway_twice_and_serves_what_comes_in_between(
     server: Http2Server,
 ) -> None:
     port = await server.start("127.0.0.1", 0)
-    async with asyncio.timeout(20), _peer(port) as peer:
+    async with asyncio.timeout(20), connected(port) as peer:
         peer.writer.write(START + call(1, b"before"))
         await peer.frame(frames.DATA)
         server.begin_drain()
@@ -167,7 +156,7 @@ async def test_a_connection_of_the_drain_gets_goaway_with_its_first_answer(
 ) -> None:
     port = await server.start("127.0.0.1", 0)
     server.begin_drain()
-    async with asyncio.timeout(20), _peer(port) as peer:
+    async with asyncio.timeout(20), connected(port) as peer:
         peer.writer.write(START)
         # The server's preface is not followed by a GOAWAY.
         await peer.frame(frames.SETTINGS)
@@ -187,7 +176,7 @@ def test_an_idle_connection_of_the_drain_gets_goaway_after_a_grace() -> None:
         port = await server.start("127.0.0.1", 0)
         server.begin_drain()
         begun_s = loop.time()
-        async with _peer(port) as peer:
+        async with connected(port) as peer:
             peer.writer.write(START)
             assert (await peer.frame(frames.GOAWAY)).payload[:4] == LAST_ID
             assert 2 <= loop.time() - begun_s <= 4
@@ -203,7 +192,7 @@ def test_an_idle_connection_of_the_drain_gets_goaway_after_a_grace() -> None:
 async def test_what_waits_in_the_accept_queue_is_served(server: Http2Server) -> None:
     port = await server.start("127.0.0.1", 0)
     async with asyncio.timeout(20):
-        async with _peer(port) as early:
+        async with connected(port) as early:
             # Connected by the kernel; the server's loop has had no turn since.
             server.stop_accepting()
             early.writer.write(START + call(1, b"early"))
@@ -214,7 +203,7 @@ async def test_what_waits_in_the_accept_queue_is_served(server: Http2Server) -> 
 
 async def test_late_frames_do_not_reset_a_connection_that_ends(server: Http2Server) -> None:
     port = await server.start("127.0.0.1", 0)
-    async with asyncio.timeout(20), _peer(port) as peer:
+    async with asyncio.timeout(20), connected(port) as peer:
         peer.writer.write(START + call(1, b"x"))
         server.begin_drain()
         await peer.frame(frames.PING)

@@ -17,16 +17,16 @@ from deployments.http2.errors import ErrorCode
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from tests.support.grpc_plane import fake_plane
-from tests.support.grpc_servers import grpcio_server
+from tests.support.grpc_service import grpcio_server
 from tests.support.http2_peer import (
     START,
     Frame,
+    Peer,
     data_frame,
     grpc_message,
     headers_frame,
     request,
 )
-from tests.support.wire_peer import Peer
 
 PING = frames.frame(frames.PING, 0, 0, bytes(8))
 

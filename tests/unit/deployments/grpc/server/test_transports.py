@@ -17,7 +17,7 @@ from tritonclient.utils import InferenceServerException
 from deployments.grpc.kserve.service import STREAM_PATH, GrpcService, RestrictedService
 from deployments.grpc.server.http2_server import Http2Server
 from tests.support.grpc_plane import fake_plane
-from tests.support.grpc_servers import grpcio_server
+from tests.support.grpc_service import grpcio_server
 
 ONES = np.ones((1, 16), np.int32)
 

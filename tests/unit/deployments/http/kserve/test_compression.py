@@ -16,7 +16,8 @@ import pytest
 from deployments.http.codec.content_coding import SMALL_BYTES
 from deployments.http.server.host import REQUEST_OVERHEAD_BYTES
 from deployments.supervision.memory_budget import MemoryBudget
-from tests.support.http_plane import request, running, until
+from tests.support.http_plane import request, running
+from tests.support.lane_rig import until
 
 INFER = "/v2/models/id_fp32/infer"
 LIVE = request("GET", "/v2/health/live")

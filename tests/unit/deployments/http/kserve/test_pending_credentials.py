@@ -11,8 +11,9 @@ import pytest
 from deployments.data_plane.callers import Access
 from deployments.http.kserve.servers import make_http_server
 from deployments.supervision.memory_budget import MemoryBudget
-from tests.support.http_plane import FakePlane, Running, until
+from tests.support.http_plane import FakePlane, Running
 from tests.support.key_guard import EVERYTHING, UNKNOWN_CREDENTIALS, KeyGuard
+from tests.support.lane_rig import until
 
 ARRAY = {"datatype": "INT32", "shape": [1, 16], "data": [1] * 16}
 BODY = orjson.dumps({"inputs": [{"name": name, **ARRAY} for name in ("INPUT0", "INPUT1")]})

@@ -24,7 +24,7 @@ from tests.support.http_plane import (
     running,
     simple_body,
 )
-from tests.support.settings_control import settings_plane
+from tests.support.memory_plane import settings_plane
 
 LOG = {
     "log_file": "",

@@ -15,7 +15,8 @@ from deployments.http.server.host import REQUEST_OVERHEAD_BYTES
 from deployments.http.server.server import HttpServer
 from deployments.supervision.memory_budget import MemoryBudget
 from tests.support.examples import examples
-from tests.support.http_plane import FakePlane, request, running, until
+from tests.support.http_plane import FakePlane, request, running
+from tests.support.lane_rig import until
 
 INFER = "/v2/models/id_fp32/infer"
 LIVE = request("GET", "/v2/health/live")

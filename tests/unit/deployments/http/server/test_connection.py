@@ -10,9 +10,12 @@ import uvloop
 
 from backends.api.request import InferenceResponse
 from deployments.http.server.host import HttpLimits
-from tests.support.http_bodies import INFER, LIVE, chunked, large_request
 from tests.support.http_plane import (
+    INFER,
+    LIVE,
+    chunked,
     identity_config,
+    large_request,
     post,
     request,
     running,

@@ -13,15 +13,8 @@ import uvloop
 from deployments.http.kserve.servers import make_http_server
 from deployments.http.server.host import HttpLimits
 from tests.support import virtual_time
-from tests.support.http_plane import (
-    Client,
-    FakePlane,
-    post,
-    request,
-    running,
-    simple_body,
-    until,
-)
+from tests.support.http_plane import Client, FakePlane, post, request, running, simple_body
+from tests.support.lane_rig import until
 
 INFER = "/v2/models/simple/infer"
 LIVE = request("GET", "/v2/health/live")

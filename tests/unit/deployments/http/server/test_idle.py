@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from deployments.http.server.host import HttpLimits
-from tests.support.http_plane import post, request, running, simple_body, until
+from tests.support.http_plane import post, request, running, simple_body
+from tests.support.lane_rig import until
 
 INFER = "/v2/models/simple/infer"
 LIVE = request("GET", "/v2/health/live")

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from deployments.http.server.host import HttpLimits
-from tests.support.http_bodies import INFER, LIVE, large_request
 from tests.support.http_plane import (
+    INFER,
+    LIVE,
     Client,
+    large_request,
     post,
     running,
     simple_body,

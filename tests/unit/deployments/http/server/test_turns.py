@@ -10,8 +10,18 @@ import pytest
 
 from deployments.http.server.exchange import HttpExchange
 from deployments.http.server.host import HttpLimits
-from tests.support.http_bodies import INFER, LIVE, chunked
-from tests.support.http_plane import Client, Running, post, request, running, simple_body, until
+from tests.support.http_plane import (
+    INFER,
+    LIVE,
+    Client,
+    Running,
+    chunked,
+    post,
+    request,
+    running,
+    simple_body,
+)
+from tests.support.lane_rig import until
 
 MANY = 300
 CONFIG = "/v2/models/simple/config"

@@ -23,6 +23,7 @@ from cluster.actors import file_registry
 from cluster.controller import durable_state, handover, ownership
 from cluster.controller.controller import ModelController
 from cluster.instances import node_files
+from cluster.models import override
 from cluster.options import table
 from deployments.contracts import arm_report, load_report, routing_table
 from deployments.contracts.protocols import PROTOCOLS
@@ -67,7 +68,7 @@ MODULES: Final[Mapping[str, tuple[Any, ...]]] = {
     ),
     "ingress hand-over": (ingress_handover,),
     "rate limiter": (rate_limiter,),
-    "durable state": (durable_state,),
+    "durable state": (durable_state, override),
     "names of modules": (),
 }
 # By contract: the actor whose methods it has too.
@@ -85,6 +86,7 @@ OWN: Final = frozenset(
         "RoutingTable",
         "_Member",
         "ExecutionTimes",
+        "FileRegistry",
         "GenerationSpec",
     }
 )

@@ -4,8 +4,8 @@
 
 The records lie in ``transcripts/``; with ``MANTA_RECORD=1`` in the environment a run writes them
 anew, to be read before they are kept. What differs from run to run is told by its kind: `SECONDS`,
-`PORT`. Lines of different processes come in any order, so that those between two commands are
-sorted where more than one process has something to say.
+`PORT`. Lines of different processes come in any order: between two commands stand the driver's, and
+then those of all others, sorted. Empty lines are left out.
 """
 
 import contextlib
@@ -73,6 +73,8 @@ _KINDS: Final = (
 _CRASH: Final = re.compile(
     r"(echo/1#0:)? *(\*\*\* SIG|PC: @|@ +0x|File \"|Stack \(|Extension modules|Fatal Python|$)"
 )
+# What instances, ingresses and the controller print.
+_OF_OTHERS: Final = re.compile(r"(\S+: )?([IWE] TIME |a line |another line )| +successfully ")
 
 
 class Session:
@@ -118,14 +120,16 @@ class Session:
         )[-1]
 
     def take(self) -> None:
-        """Take what the server has printed since the last time into the transcript."""
-        taken, self._printed = self._printed, []
-        self._transcript += taken
+        """Take what the server has printed since the last time into the transcript.
 
-    def take_sorted(self) -> None:
-        """`take`, where several processes print: each line once, without the stacks of crashes."""
-        taken, self._printed = self._printed, []
-        self._transcript += sorted({_plain(each) for each in taken if not _CRASH.match(each)})
+        First what its driver says, then what its other processes do: each line once, sorted, and
+        without the stacks of crashes.
+        """
+        taken, self._printed = [_plain(each) for each in self._printed], []
+        others = {each for each in taken if _OF_OTHERS.match(each)}
+        own = (each for each in taken if each not in others)
+        self._transcript += [each for each in own if not _CRASH.match(each)]
+        self._transcript += sorted(others)
 
     def note(self, text: str) -> None:
         """Add a line of one's own."""
@@ -233,12 +237,12 @@ def test_a_start_a_request_a_reload_crashes_and_ctrl_c(
         code.write_text(_CODE.replace("a line", "another line"))
         session.run("load", "echo")
         session.wait_for("successfully loaded")
-        session.take_sorted()
+        session.take()
         for _ in range(3):
             session.run("infer", "echo", "-1")
         session.run("infer", "echo", "1")
         session.wait_for("another line of the model", 6)
-        session.take_sorted()
+        session.take()
         it.send_signal(signal.SIGINT)
         it.wait(120)
     session.take()

@@ -14,6 +14,8 @@ from deployments.security.caller import Caller
 _NAME_LIMIT: Final = 256
 _MOST_NAMES: Final = 100
 _BAD: Final = (
+    # An attribute of a type that its OID does not have, such as a name that is a string of bits.
+    TypeError,
     ValueError,
     x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,

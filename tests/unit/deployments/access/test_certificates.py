@@ -68,10 +68,14 @@ def test_a_name_that_cannot_be_printed_is_nobodys(name: str, is_sound: bool) -> 
     assert (raised.value.reason, raised.value.method) == (Reason.UNKNOWN, Method.CERTIFICATE)
 
 
+# Of a serial number that is not positive.
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @settings(max_examples=examples(100), deadline=None)
 @given(at=st.integers(0, len(DER) - 1), byte=st.integers(0, 255))
 # Nothing is changed.
 @example(at=0, byte=DER[0])
+# The common name is a string of bits.
+@example(at=DER.rindex(b"\x06\x03\x55\x04\x03") + 5, byte=0x03)
 def test_any_bytes_make_a_caller_or_a_refusal(at: int, byte: int) -> None:
     changed = DER[:at] + bytes([byte]) + DER[at + 1 :]
     for der in (changed, DER[:at]):

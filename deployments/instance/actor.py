@@ -51,6 +51,7 @@ from deployments.instance.loading import LoadedInstance, load_instance
 from deployments.instance.main_thread import MAIN
 from deployments.instance.model_calls import RouterCaller
 from deployments.instance.model_files import FetchToNode, with_local_files
+from deployments.instance.model_signals import MODEL_CODE, guard_handlers
 from deployments.instance.plain_process import become_plain
 from deployments.instance.progress import NOT_SERVING, Progress, ProgressWatch
 from deployments.instance.readiness import Readiness
@@ -119,6 +120,7 @@ class ModelInstanceActor:
         spec = spec if read_cache is None else replace(spec, cache=read_cache())
         spec = spec if read_secret is None else replace(spec, secret=read_secret())
         become_plain(spec.log_level, spec.log_format, spec.title)
+        guard_handlers()
         set_known_fields(
             {"model": spec.model_name, "version": str(spec.version), "instance": spec.title}
         )
@@ -319,7 +321,11 @@ class ModelInstanceActor:
             pause = None if claim is None else claim.paused
             spec = with_local_files(self._spec, self._fetch_to_node)
             with LoadWatch(spec.name, spec.model_dir):
-                loaded = load_instance(spec, self._caller, pause)
+                try:
+                    MODEL_CODE.is_running = True
+                    loaded = load_instance(spec, self._caller, pause)
+                finally:
+                    MODEL_CODE.is_running = False
         except TritonError as error:
             self._loaded.set_exception(error)
             return

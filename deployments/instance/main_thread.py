@@ -7,7 +7,6 @@ Ray `cluster.instances.ray_thread` moves Ray's loop off it; elsewhere there is n
 has a thread of its own.
 """
 
-import logging
 import signal
 import threading
 from collections.abc import Callable
@@ -15,8 +14,6 @@ from queue import SimpleQueue
 from typing import Final
 
 import setproctitle
-
-_log = logging.getLogger(__name__)
 
 
 class MainThread:
@@ -45,12 +42,7 @@ class MainThread:
     def serve(self) -> None:
         """Run what is handed over on the calling thread, until `end`."""
         while True:
-            try:
-                call = self._calls.get()
-            except (Exception, KeyboardInterrupt):
-                # By a handler of a signal, which a model has left behind.
-                _log.exception("a handler of a signal failed")
-                continue
+            call = self._calls.get()
             if call is None:
                 self._is_over.set()
                 return

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from backends.api.backend import ExecuteBatch, ModelInstance
 from backends.api.errors import InternalError, TritonError, error_from_code
+from deployments.instance.model_signals import MODEL_CODE
 from deployments.instance.work import Work
 from deployments.scheduling.shape_buckets import ShapeBuckets
 
@@ -16,7 +17,11 @@ _log = logging.getLogger(__name__)
 def run_model(instance: ModelInstance, batch: ExecuteBatch, model_name: str) -> TritonError | None:
     """Execute a batch and return what it raised, which refers to the batch no more."""
     try:
-        instance.execute(batch)
+        try:
+            MODEL_CODE.is_running = True
+            instance.execute(batch)
+        finally:
+            MODEL_CODE.is_running = False
     except TritonError as error:
         # A new error, because a traceback would keep the batch's inputs alive.
         return error_from_code(error.code, error.message)
@@ -47,6 +52,10 @@ def pad(buckets: ShapeBuckets, works: Sequence[Work], model_name: str) -> Triton
 def close_model(instance: ModelInstance, model_name: str) -> None:
     """Close a model, whatever it raises."""
     try:
-        instance.close()
+        try:
+            MODEL_CODE.is_running = True
+            instance.close()
+        finally:
+            MODEL_CODE.is_running = False
     except Exception:
         _log.exception("model '%s' failed to close", model_name)

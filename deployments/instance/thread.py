@@ -12,11 +12,9 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from deployments.instance.lead import Lead
 from deployments.scheduling.scheduler import Decision, Item
-from deployments.supervision.signal_handlers import is_of_handler
 
 Execution = TypeVar("Execution")
 
-_THIS: Final = "deployments/instance/thread.py"
 _NS_PER_S: Final = 1_000_000_000
 # With more to execute, the thread looks at its lanes this often.
 _TURN_EVERY_NS: Final = 200_000
@@ -122,19 +120,10 @@ class ExecutionThread(Generic[Item, Execution]):
         self._turned_ns = self._clock_ns()
 
     def _sleep(self, timeout_s: float | None) -> None:
-        try:
-            if timeout_s is None:
-                self._alarm.acquire()
-                return
-            if self._alarm.acquire(timeout=timeout_s):
-                return
-        except Exception as error:
-            if not is_of_handler(error, _THIS):
-                raise
-            with self._mutex:
-                self._is_asleep = False
-                # It may have been woken, and that used up or not.
-                self._alarm.acquire(blocking=False)
+        if timeout_s is None:
+            self._alarm.acquire()
+            return
+        if self._alarm.acquire(timeout=timeout_s):
             return
         with self._mutex:
             if self._is_asleep:

@@ -24,13 +24,10 @@ from typing import Any, Final, TypeVar
 
 from mypy_extensions import mypyc_attr
 
-from deployments.supervision.signal_handlers import is_of_handler
-
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-_THIS: Final = "deployments/reactor/reactor.py"
 _NS_PER_S: Final = 1_000_000_000
 # epoll counts milliseconds and rounds up. Shorter sleeps are select's, which counts microseconds.
 _COARSE_S: Final = 0.02
@@ -186,14 +183,9 @@ class Reactor:
             self.run_posted()
 
     def _events(self, timeout_s: float | None) -> list[tuple[int, int]]:
-        try:
-            if timeout_s is None or timeout_s <= 0:
-                return self._poll(timeout_s)
-            return self._poll_for(timeout_s)
-        except Exception as error:
-            if not is_of_handler(error, _THIS):
-                raise
-            return []
+        if timeout_s is None or timeout_s <= 0:
+            return self._poll(timeout_s)
+        return self._poll_for(timeout_s)
 
     def _poll_for(self, timeout_s: float) -> list[tuple[int, int]]:
         fd = self._epoll.fileno()

@@ -83,21 +83,6 @@ def test_an_alarm_that_a_model_has_handled_ends_the_process_in_the_end():
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
-def test_a_handler_that_a_model_has_left_behind_and_that_raises_ends_nothing(caplog):
-    class Interrupted:
-        waits = iter([TimeoutError("too late"), None])
-
-        def get(self) -> None:
-            error = next(self.waits)
-            if error is not None:
-                raise error
-
-    main = MainThread()
-    main._calls = Interrupted()
-    main.serve()
-    assert "TimeoutError: too late" in caplog.text
-
-
 async def test_where_rays_loop_has_a_thread_it_rests_in_its_look_until_the_end():
     main = MainThread()
     main.offer()

@@ -120,10 +120,16 @@ def _take_environment(request: Request) -> None:
 
 
 def _draw_anew() -> None:
-    """Seed what a fork copies; `random` and OpenSSL do so themselves."""
+    """Seed what a fork copies; `random` and OpenSSL do so themselves.
+
+    Each process of PyTorch's draws the first seed for CPUs; for devices it is the same in all.
+    """
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.seed()
     process: Any = multiprocessing.process.current_process()
     process.authkey = os.urandom(_AUTHKEY_BYTES)
 

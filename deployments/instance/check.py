@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an instance would refuse of a config after its backend has loaded the model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from backends.api.errors import TritonError
@@ -27,15 +27,17 @@ _CHECKS: Final[tuple[Callable[[ModelConfig, str], object], ...]] = (
 )
 
 
-def refusals(config: ModelConfig, model_dir: str) -> Iterator[TritonError]:
-    """Yield what an instance would refuse.
+def refusals(config: ModelConfig, model_dir: str) -> list[TritonError]:
+    """Return what an instance would refuse.
 
     Args:
         config: The model's complete config.
         model_dir: The model's directory, with the files of warmup and initial states.
     """
+    found = []
     for check in _CHECKS:
         try:
             check(config, model_dir)
         except TritonError as error:
-            yield error
+            found.append(error)
+    return found

@@ -160,15 +160,14 @@ class RouterCaller:
             cache=self._cache,
             lanes=self._lanes,
         )
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_TIMEOUT_S):
                 await started.watch.wait_first()
-        except TimeoutError:
-            await started.close()
-            raise UnavailableError(
-                f"the model controller has not answered within {_START_TIMEOUT_S:.0f} s"
-            ) from None
-        return started
+                return started
+        await started.close()
+        raise UnavailableError(
+            f"the model controller has not answered within {_START_TIMEOUT_S:.0f} s"
+        )
 
     def _link(self) -> ControllerLink:
         if self._controller is None:

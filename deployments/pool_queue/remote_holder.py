@@ -87,13 +87,16 @@ class RemoteHolder:
             if not holder.port:
                 await self._news.wait()
                 continue
+            lane = TicketLane(self._options, is_local=False, epoch=holder.epoch)
+            failure = ""
             try:
-                lane = TicketLane(self._options, is_local=False, epoch=holder.epoch)
                 await lane.open_tcp((holder.host, holder.port), self._tls)
             except UnavailableError as error:
+                failure = error.message
+            if failure:
                 if not self._is_wanted(self.node_id):
                     await asyncio.Event().wait()
-                logger.info("%s; trying again", error)
+                logger.info("%s; trying again", failure)
                 if await self._wait(backoff.next_s()):
                     backoff.reset()
                 continue

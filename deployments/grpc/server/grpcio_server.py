@@ -333,6 +333,7 @@ async def _run_stream(
         call.half_closed()
 
     reader = asyncio.get_running_loop().create_task(read())
+    reader.add_done_callback(_note_end)
     try:
         while True:
             messages, reply.messages = reply.messages, []
@@ -348,9 +349,14 @@ async def _run_stream(
         raise
     finally:
         reader.cancel()
-        await asyncio.gather(reader, return_exceptions=True)
     if reply.status:
         await _abort(context, reply, reply.status)
+
+
+def _note_end(reader: asyncio.Task[None]) -> None:
+    """Take what ended the reading of a call's messages, which ends with the call."""
+    if not reader.cancelled():
+        reader.exception()
 
 
 async def _abort(context: Any, reply: _Reply, status: int) -> None:

@@ -60,6 +60,46 @@ def test_nothing_is_read_as_it_was_before_a_call_that_may_have_changed_it(source
     assert stale_reads((compiled_form.ROOT / source).read_text()) == []
 
 
+def suspended_in_handlers(tree: ast.AST) -> list[str]:
+    """Return where a coroutine or generator may wait while it handles an exception."""
+    found = []
+    for node in ast.walk(tree):
+        handlers: list[ast.stmt] = []
+        if isinstance(node, ast.Try | ast.TryStar):
+            handlers = [*node.handlers, *node.finalbody]
+        elif isinstance(node, ast.AsyncWith):
+            # The end of the one of asyncio's timeouts waits for nothing.
+            contexts = {ast.unparse(each.context_expr).split("(")[0] for each in node.items}
+            found += [f"line {node.lineno}: async with"] * (contexts != {"asyncio.timeout"})
+        suite = ast.Module(body=handlers, type_ignores=[])
+        found += [
+            f"line {each.lineno}: {ast.unparse(each)}"
+            for each in in_scope(suite)
+            if isinstance(each, ast.Await | ast.Yield | ast.YieldFrom | ast.AsyncFor)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("source", compiled_form.sources())
+def test_nothing_waits_while_it_handles_an_exception(source: str) -> None:
+    # Compiled, the exception is then the one that its thread handles: others raise it again.
+    assert suspended_in_handlers(ast.parse((compiled_form.ROOT / source).read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try: ...\nexcept OSError: await x",
+        "try: ...\nfinally:\n  if x: await x",
+        "try: ...\nexcept OSError as error: yield error",
+        "async with lock: ...",
+    ],
+)
+def test_who_waits_while_it_handles_an_exception_is_found(text: str) -> None:
+    lines = [f"    {each}" for each in text.splitlines()]
+    assert suspended_in_handlers(ast.parse("\n".join(["async def f():", *lines])))
+
+
 def parts_of(kind: Any) -> Iterator[type]:
     """Yield the classes that a type annotation names."""
     if isinstance(kind, type) and not get_args(kind):

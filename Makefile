@@ -163,11 +163,12 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[docs]' --constraint constraints.txt
 	@touch $@
 
-# Broken links and anchors are errors.
+# Broken links and anchors are errors, and so are newcomers' questions that the site's search does not find.
 docs: $(VENV)/.installed-docs
 	$(BIN)/python scripts/make_reference.py
 	$(BIN)/python scripts/make_llms.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(if $(filter serve,$(DOCS)),serve --dev-addr 127.0.0.1:8080,build --strict --quiet)
+	$(if $(filter serve,$(DOCS)),,$(BIN)/python -m tests.site dist/site)
 
 # The foreign HTTP/2 clients of the gRPC interop tests; without root or npm their tests are skipped.
 interop-tools:

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""MkDocs hooks: README.md is the home page, and links out of docs/ go to the repository.
+"""MkDocs hooks: README.md is the home page, links out of docs/ go to the repository, the search
+prefers pages of newcomers.
 
 https://www.mkdocs.org/dev-guide/plugins/#events
 """
@@ -15,6 +16,9 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 REPOSITORY: Final = "https://github.com/manta-serve/manta/blob/main"
 _HOME: Final = "index.md"
 _DOCS: Final = "docs/"
+# What a hit counts in the search, by the nav's top section; 1 elsewhere. Pages for contributors use
+# the words of each question, too.
+BOOSTS: Final = {"Tutorials": 2.0, "How-to": 2.0, "Explanation": 0.5, "Contributing": 0.1}
 # Target and anchor of a link or picture; not of a URL, nor of an anchor of the same page.
 LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 
@@ -29,7 +33,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Return a page with links that work on the site."""
+    """Return a page with links that work on the site, and note what it counts in the search."""
+    top = page.ancestors[-1].title if page.ancestors else ""
+    page.meta["search"] = {"boost": BOOSTS.get(top, 1.0)}
     if page.file.src_uri == _HOME:
         return markdown
     return relinked(markdown, _DOCS + page.file.src_uri)

@@ -52,6 +52,7 @@ PARTS: Final = (
     Part("attacks, 300,000 requests", "attack 'ATTACK=--requests 300000'"),
     Part("fuzzing, ten seconds for each parser", "fuzz FUZZ_SECONDS=10"),
     Part("mutants", "mutants"),
+    Part("documentation, and what newcomers ask its search", "docs"),
 )
 # Needs checkouts of Triton's repositories, which these variables name.
 CONFORMANCE: Final = Part("conformance", "conformance")

@@ -43,12 +43,14 @@ class Call:
 
     Attributes:
         version: Its version; empty for the one that the server chooses.
+        id: Its own, which the answer has again; empty for none.
     """
 
     model: str
     version: str = ""
     tensors: Sequence[Tensor] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
 
     def path(self, action: str) -> str:
         """Return the path of an action: infer or generate_stream."""
@@ -57,7 +59,8 @@ class Call:
     def body(self, parameters: Mapping[str, Any] | None = None) -> tuple[str, bytes]:
         """Return the JSON of an infer request, and the bytes behind it."""
         encoded = [each.encoded() for each in self.tensors]
-        document: dict[str, Any] = {"inputs": [row for row, _ in encoded]}
+        document: dict[str, Any] = {"id": self.id} if self.id else {}
+        document["inputs"] = [row for row, _ in encoded]
         merged = {**self.parameters, **(parameters or {})}
         if merged:
             document["parameters"] = merged
@@ -69,11 +72,12 @@ class Call:
         Raises:
             InvalidArgumentError: An input cannot be had in it.
         """
-        document: dict[str, Any] = {}
+        document: dict[str, Any] = {"id": self.id} if self.id else {}
         for each in self.tensors:
             if not isinstance(each.data, list) or each.encoded()[1]:
                 raise InvalidArgumentError(
-                    f"input '{each.name}' is binary, which streams over HTTP do not take"
+                    f"input '{each.name}' is binary, which streams over HTTP do not take; give"
+                    " --grpc HOST:PORT"
                 )
             document[each.name] = each.data[0] if len(each.data) == 1 else each.data
         return document | ({"parameters": dict(self.parameters)} if self.parameters else {})
@@ -194,6 +198,8 @@ def as_python(
     arguments = [repr(call.model), f"[{names}]"]
     if call.version:
         arguments.append(f"model_version={call.version!r}")
+    if call.id:
+        arguments.append(f"request_id={call.id!r}")
     if call.parameters:
         arguments.append(f"parameters={dict(call.parameters)!r}")
     if headers:

@@ -5,6 +5,7 @@
 import argparse
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -54,7 +55,14 @@ def _add_arguments(parser: Parser) -> None:
         metavar="NAME=VALUE",
         help="of the request, as sequence_id=7",
     )
+    parser.add_argument("--id", default="", help="of the request, which logs and traces have")
     parser.add_argument("--stream", action="store_true", help="print responses as they come")
+    parser.add_argument(
+        "--grpc",
+        default="",
+        metavar="HOST:PORT",
+        help="stream over gRPC, which takes every datatype; its port is 8001 by default",
+    )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--curl", action="store_true", help="print the call for curl instead")
     shown.add_argument("--python", action="store_true", help="print it for tritonclient instead")
@@ -74,8 +82,11 @@ def main(given: argparse.Namespace) -> None:
     ]
     if about["inputs"] and not tensors:
         raise UsageError(f"model '{given.model}' takes {_wanted(about['inputs'])}.")
-    call = Call(given.model, given.version, tensors, dict(map(_parameter, given.parameter)))
+    parameters = dict(map(_parameter, given.parameter))
+    call = Call(given.model, given.version, tensors, parameters, given.id)
     if given.curl or given.python:
+        if given.grpc:
+            raise UsageError("--grpc cannot be shown as a call; leave --curl and --python out.")
         target = target_of(given)
         address = parse_address(target.url)
         if given.curl:
@@ -83,6 +94,8 @@ def main(given: argparse.Namespace) -> None:
         else:
             files = {name: text[1:] for name, text in texts.items() if text.startswith("@")}
             print(as_python(call, address, target, os.environ, files))
+    elif given.grpc:
+        _print_grpc(server, call, given)
     elif given.stream:
         for response in _streamed(server, call):
             print(_line(response) if not given.json else json.dumps(response), flush=True)
@@ -147,6 +160,21 @@ def _streamed(server: Server, call: Call) -> Any:
         yield response
 
 
+def _print_grpc(server: Server, call: Call, given: argparse.Namespace) -> None:
+    from cluster.commands.client import grpc_stream  # noqa: PLC0415 - it imports gRPC
+
+    target, is_encrypted = target_of(given), server.address.is_encrypted
+    for response in grpc_stream.responses(
+        call, given.grpc, target, server.headers, is_encrypted=is_encrypted
+    ):
+        if given.json:
+            # A line each, as programs read what comes bit by bit.
+            print(json.dumps(_plain_values(response)))
+        else:
+            _print_outputs(response)
+        sys.stdout.flush()
+
+
 def _line(response: Mapping[str, Any]) -> str:
     values = {
         name: value
@@ -161,9 +189,17 @@ def _line(response: Mapping[str, Any]) -> str:
 
 def _print(answer: Row, *, is_json: bool) -> None:
     if is_json:
-        rows = [{**row, "data": list(map(_plain, row["data"]))} for row in answer["outputs"]]
-        print_json({**answer, "outputs": rows})
-        return
+        print_json(_plain_values(answer))
+    else:
+        _print_outputs(answer)
+
+
+def _plain_values(answer: Row) -> Row:
+    rows = [{**row, "data": list(map(_plain, row["data"]))} for row in answer["outputs"]]
+    return {**answer, "outputs": rows}
+
+
+def _print_outputs(answer: Row) -> None:
     for row in answer["outputs"]:
         shape = ",".join(map(str, row["shape"]))
         print(f"{row['name']} {row['datatype']}[{shape}]: {_values(row['data'], row['datatype'])}")

@@ -32,8 +32,10 @@ def main(arguments: Sequence[str]) -> int:
         records = list(_chosen(read_records(given.captures), given))
         if not records:
             raise InvalidArgumentError("no record of these captures is to be sent again")
-        root = None if given.root_cert is None else given.root_cert.read_bytes()
-        with open_channel(given.url, root) as channel:
+        credentials = None
+        if given.root_cert is not None:
+            credentials = grpc.ssl_channel_credentials(given.root_cert.read_bytes())
+        with open_channel(given.url, credentials) as channel:
             summary = _replay(records, channel, given)
     except (TritonError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

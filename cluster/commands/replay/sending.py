@@ -3,7 +3,7 @@
 """Sends captured requests over gRPC, whose raw contents are the captured bytes."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,15 +37,15 @@ class Target:
     timeout_s: float = 60.0
 
 
-def open_channel(url: str, root_certificate: bytes | None = None) -> grpc.Channel:
-    """Return a channel; encrypted where there is a root certificate."""
+def open_channel(url: str, credentials: grpc.ChannelCredentials | None = None) -> grpc.Channel:
+    """Return a channel; encrypted where there are credentials."""
     options = [
         ("grpc.max_send_message_length", _UNBOUNDED),
         ("grpc.max_receive_message_length", _UNBOUNDED),
     ]
-    if root_certificate is None:
+    if credentials is None:
         return grpc.insecure_channel(url, options=options)
-    return grpc.secure_channel(url, grpc.ssl_channel_credentials(root_certificate), options)
+    return grpc.secure_channel(url, credentials, options)
 
 
 class Sender:
@@ -127,6 +127,12 @@ def to_message(request: KeptRequest, model: str, version: str) -> Any:
         given["sequence_id"] = request.correlation_id
         given["sequence_start"] = bool(request.flags & SEQUENCE_START)
         given["sequence_end"] = bool(request.flags & SEQUENCE_END)
+    put_parameters(message, given)
+    return message
+
+
+def put_parameters(message: Any, given: Mapping[str, Any]) -> None:
+    """Give a request's message its parameters."""
     for name, value in given.items():
         parameter = message.parameters[name]
         if isinstance(value, bool):
@@ -137,7 +143,6 @@ def to_message(request: KeptRequest, model: str, version: str) -> Any:
             parameter.double_param = value
         else:
             parameter.string_param = value
-    return message
 
 
 def from_message(answer: Any) -> KeptResponse:

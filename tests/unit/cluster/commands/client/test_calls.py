@@ -161,10 +161,11 @@ def test_a_program_for_tritonclient_compiles(
     assert "InferenceServerClient('host:1', ssl=True)" in text
 
 
-def test_version_and_parameters_are_in_every_form() -> None:
-    call = Call("m", "2", SMALL.tensors, {"sequence_id": 7})
+def test_version_parameters_and_id_are_in_every_form() -> None:
+    call = Call("m", "2", SMALL.tensors, {"sequence_id": 7}, "r7")
     assert "/versions/2/infer" in curl(call)
     assert json.loads(call.body()[0])["parameters"] == {"sequence_id": 7}
-    assert call.generated() == {"X": [1, 2], "parameters": {"sequence_id": 7}}
+    assert json.loads(call.body()[0])["id"] == "r7"
+    assert call.generated() == {"id": "r7", "X": [1, 2], "parameters": {"sequence_id": 7}}
     text = as_python(call, parse_address("h:1"), Target("h:1"), {})
-    assert "model_version='2', parameters={'sequence_id': 7}" in text
+    assert "model_version='2', request_id='r7', parameters={'sequence_id': 7}" in text

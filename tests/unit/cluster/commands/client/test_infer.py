@@ -79,6 +79,19 @@ async def test_json_has_the_values_of_all_outputs(capsys: Output) -> None:
     ]
 
 
+@pytest.mark.parametrize("more", [[], ["--stream"]])
+async def test_json_has_the_id_that_was_given(more: list[str], capsys: Output) -> None:
+    async with asked() as server:
+        assert await server.run(main, "id_bytes", "x", "--id", "a1", "--json", *more) == 0
+        assert [each.id for each in server.plane.requests] == ["a1"]
+        assert await server.run(main, "id_bytes", "x", "--json", *more) == 0
+    decoder, text = json.JSONDecoder(), capsys.readouterr().out
+    first, end = decoder.raw_decode(text)
+    second, _ = decoder.raw_decode(text[end:].lstrip())
+    assert first["id"] == "a1"
+    assert "id" not in second
+
+
 async def test_parameters_and_shapes_are_as_given(capsys: Output) -> None:
     async with asked() as server:
         given = ("-p", "sequence_id=7", "-p", "name=x", "--shape", "INPUT0:2,2")

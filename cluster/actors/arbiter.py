@@ -9,7 +9,6 @@ claims who holds what (`deployments.rate_limiter`). The controller ends all of t
 
 import asyncio
 import concurrent.futures
-import contextlib
 import hashlib
 import logging
 import os
@@ -20,19 +19,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import ray
-from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from backends.api.errors import UnavailableError
-from cluster.actors.calls import actor_names, cause_of, kill_actor
-from deployments.instance.spec import NAMESPACE
+from cluster.actors.calls import for_each_actor, kill_actor, start_on_node
 from deployments.rate_limiter.arbiter import Limit, ResourceArbiter
 from deployments.rate_limiter.roster import Roster
 from deployments.rate_limiter.server import ArbiterServer
 from deployments.reactor.reactor import Reactor
 
 NAME_PREFIX: Final = "resource-arbiter@"
-_START_TIMEOUT_S: Final = 60.0
 _RETRY_S: Final = 0.05
 
 _log = logging.getLogger(__name__)
@@ -105,41 +99,22 @@ def start_arbiter(limits: Sequence[Limit]) -> str:
     # Other limits are another arbiter's: its claims reload when the server's options change.
     digest = hashlib.sha256(repr(tuple(limits)).encode()).hexdigest()[:8]
     path = f"\0manta/arbiter/{node_id}/{digest}"
-    options: Any = ray.remote(ResourceArbiterActor).options(
-        name=f"{NAME_PREFIX}{node_id}/{digest}",
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        max_restarts=-1,
-        num_cpus=0,
-        scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
-        enable_task_events=False,
-    )
     roster_path = _session_folder() / f"manta-arbiter-{node_id}-{digest}"
-    deadline_s = time.monotonic() + _START_TIMEOUT_S
-    while True:
-        try:
-            handle = options.remote(path, tuple(limits), roster_path)
-            # Not ray.get, which warns wherever it is called in an actor that has an event loop.
-            handle.ready.remote().future().result(_START_TIMEOUT_S)
-        except (RayError, ValueError, TimeoutError) as error:
-            # One of an ending server may still hold the name.
-            if time.monotonic() >= deadline_s:
-                raise UnavailableError(
-                    f"the rate limiter of node {node_id} does not start: {cause_of(error)}"
-                ) from error
-            time.sleep(_RETRY_S)
-        else:
-            return path
+    start_on_node(
+        ResourceArbiterActor,
+        f"{NAME_PREFIX}{node_id}/{digest}",
+        node_id,
+        f"the rate limiter of node {node_id}",
+        path,
+        tuple(limits),
+        roster_path,
+    )
+    return path
 
 
 def end_arbiters() -> None:
     """End the arbiters of all nodes; not on an event loop."""
-    for name in actor_names():
-        if name.startswith(NAME_PREFIX):
-            # It may have ended since.
-            with contextlib.suppress(RayError, ValueError):
-                kill_actor(ray.get_actor(name, namespace=NAMESPACE))
+    for_each_actor(NAME_PREFIX, kill_actor)
 
 
 def _session_folder() -> Path:

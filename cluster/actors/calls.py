@@ -3,7 +3,8 @@
 """Calls of Ray actors whose errors are ours rather than Ray's, and which actors there are."""
 
 import contextlib
-from collections.abc import Awaitable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import ray
@@ -15,8 +16,9 @@ from ray.exceptions import (
     RayTaskError,
     RuntimeEnvSetupError,
 )
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from backends.api.errors import InternalError, TritonError
+from backends.api.errors import InternalError, TritonError, UnavailableError
 from cluster.options.concealing import without_user
 from deployments.instance.spec import NAMESPACE
 
@@ -24,6 +26,8 @@ T = TypeVar("T")
 
 _INSTALLER_OUTPUT = "lines of stdout:"
 _MAX_OUTPUT_CHARS = 2000
+_START_TIMEOUT_S = 60.0
+_RETRY_S = 0.05
 
 
 async def call(reference: Awaitable[T]) -> T:
@@ -70,6 +74,57 @@ def actor_names() -> list[str]:
     """Return the names of this server's actors that are alive; not on an event loop."""
     actors: Sequence[dict[str, str]] = ray.util.list_named_actors(all_namespaces=True)
     return [actor["name"] for actor in actors if actor["namespace"] == NAMESPACE]
+
+
+def for_each_actor(prefix: str, do: Callable[[Any], object]) -> None:
+    """Do something with this server's actors whose names begin so; not on an event loop."""
+    for name in actor_names():
+        if name.startswith(prefix):
+            # It may have ended since.
+            with contextlib.suppress(RayError, ValueError):
+                do(ray.get_actor(name, namespace=NAMESPACE))
+
+
+def start_on_node(
+    kind: type, name: str, node_id: str, what: str, *arguments: object, **options: object
+) -> Any:
+    """Return the handle of a node's actor, started where it is not; not on an event loop.
+
+    Args:
+        kind: Its class, with a method ``ready``.
+        name: Its name, which nothing else has.
+        node_id: The node.
+        what: What it is, for the error.
+        arguments: Those of its class.
+        options: Of Ray, beside those that all such actors have.
+
+    Raises:
+        UnavailableError: It does not start.
+    """
+    made: Any = ray.remote(kind).options(
+        name=name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        max_restarts=-1,
+        num_cpus=0,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+        enable_task_events=False,
+        **options,
+    )
+    deadline_s = time.monotonic() + _START_TIMEOUT_S
+    while True:
+        try:
+            handle = made.remote(*arguments)
+            # Not ray.get, which warns wherever it is called in an actor that has an event loop.
+            handle.ready.remote().future().result(_START_TIMEOUT_S)
+        except (RayError, ValueError, TimeoutError) as error:
+            # One of an ending server may still hold the name.
+            if time.monotonic() >= deadline_s:
+                raise UnavailableError(f"{what} does not start: {cause_of(error)}") from error
+            time.sleep(_RETRY_S)
+        else:
+            return handle
 
 
 def restart_count(handle: Any) -> int:

@@ -7,20 +7,20 @@ import logging
 import random
 import secrets
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import ray
 from ray.exceptions import RayError
 
 from backends.api.errors import TritonError, UnavailableError, UnsupportedError
-from backends.api.request import ParameterValue
 from cluster.actors.calls import call, cause_of
 from cluster.threads import GCS
-from deployments.contracts.control import RolloutAction
+from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import PollAnswer, RoutingTable
 from deployments.instance.spec import NAMESPACE
-from deployments.settings.server_settings import ServerSettings, SettingsChange
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 CONTROLLER_NAME = "model-controller"
@@ -37,6 +37,25 @@ _LONG_POLL_SPREAD = 0.2
 _SILENCE_S = 10.0
 # A call that takes longer than this is followed by questions whether the controller is there.
 _ASK_EVERY_S = 5.0
+
+
+def _asked(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]], *, by_router: bool = False
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return a method that calls the controller's of the same name, by position.
+
+    Args:
+        method: Of `ControllerLink`.
+        by_router: Whether the controller's has the router that asks before all else.
+    """
+
+    @wraps(method)
+    async def ask(client: "ControllerClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        router = (client._router_id,) if by_router else ()  # noqa: SLF001 - a method of it
+        answer: T = await client._call(method.__name__, *router, *args, *kwargs.values())  # noqa: SLF001
+        return answer
+
+    return ask
 
 
 class ControllerClient:
@@ -57,23 +76,17 @@ class ControllerClient:
         self._lookup: asyncio.Future[Any] | None = None
         self._router_id = secrets.token_hex(8)
 
-    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
-        """See `ControllerLink`."""
-        answer: list[dict[str, str]] = await self._call("index", ready_only)
-        return answer
-
-    async def load(self, model_name: str, parameters: dict[str, ParameterValue | bytes]) -> None:
-        """See `ControllerLink`."""
-        await self._call("load", model_name, parameters)
-
-    async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
-        """See `ControllerLink`."""
-        await self._call("unload", model_name, unload_dependents)
-
-    async def change_settings(self, change: SettingsChange) -> ServerSettings:
-        """See `ControllerLink`."""
-        answer: ServerSettings = await self._call("change_settings", change)
-        return answer
+    index = _asked(ControllerLink.index)
+    load = _asked(ControllerLink.load)
+    unload = _asked(ControllerLink.unload)
+    change_settings = _asked(ControllerLink.change_settings)
+    lane_secret = _asked(ControllerLink.lane_secret)
+    rollout = _asked(ControllerLink.rollout)
+    report_wedged = _asked(ControllerLink.report_wedged)
+    router_reports = _asked(ControllerLink.router_reports, by_router=True)
+    report_load = _asked(ControllerLink.report_load, by_router=True)
+    renew_tenants = _asked(ControllerLink.renew_tenants, by_router=True)
+    report_arms = _asked(ControllerLink.report_arms, by_router=True)
 
     async def status(self) -> list[dict[str, str]]:
         """Return one row per model version; see `ModelController.status`."""
@@ -104,40 +117,6 @@ class ControllerClient:
                 " upgrade"
             ) from None
         return rows
-
-    async def lane_secret(self) -> bytes:
-        """See `ControllerLink`. Never to be logged."""
-        answer: bytes = await self._call("lane_secret")
-        return answer
-
-    async def router_reports(self) -> list[bytes]:
-        """See `ControllerLink`."""
-        answer: list[bytes] = await self._call("router_reports", self._router_id)
-        return answer
-
-    async def report_load(self, report: bytes) -> None:
-        """See `ControllerLink`."""
-        await self._call("report_load", self._router_id, report)
-
-    async def renew_tenants(self, report: bytes) -> bytes:
-        """See `ControllerLink`."""
-        answer: bytes = await self._call("renew_tenants", self._router_id, report)
-        return answer
-
-    async def report_arms(self, report: bytes) -> None:
-        """See `ControllerLink`."""
-        await self._call("report_arms", self._router_id, report)
-
-    async def rollout(
-        self, model_name: str, action: RolloutAction, document: dict[str, Any]
-    ) -> dict[str, Any]:
-        """See `ControllerLink`."""
-        answer: dict[str, Any] = await self._call("rollout", model_name, action, document)
-        return answer
-
-    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
-        """See `ControllerLink`."""
-        await self._call("report_wedged", name, incarnation, reason)
 
     async def wake(
         self, model_key: str, version: int, *, is_nested: bool = False

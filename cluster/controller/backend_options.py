@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the server's options say of a model's backend, and of all instances."""
+"""What the server's options say of a model's backend, of all instances, and of their GPUs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +8,8 @@ from pathlib import Path
 from backends.api.model_config import ModelConfig
 from backends.lookup import BACKEND_DIRECTORY
 from backends.registry import backend_name, python_library
+from cluster.controller.durable_state import DurableState
+from cluster.instances.device_leases import DeviceRules, GpuMemory
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import cache_settings, lane_settings, resource_limits
 from cluster.placement.planner import PoolRequest
@@ -63,4 +65,15 @@ def instance_options(options: ServerOptions, secret: bytes) -> PoolRequest:
         scheduler_holds=options.scheduler_holds,
         model_cache_directory=options.model_cache_directory,
         model_cache_max_bytes=options.model_cache_max_bytes,
+    )
+
+
+def device_rules(options: ServerOptions, state: DurableState) -> DeviceRules:
+    """Return by what rules instances get GPUs; what is measured is kept in the state."""
+    return DeviceRules(
+        min_compute_capability=options.min_supported_compute_capability,
+        load_limits=dict(options.model_load_gpu_limit),
+        memory=GpuMemory(state.saved.gpu_memory, state.schedule),
+        # There, models leave to make room.
+        waits_above_limit=options.model_control_mode == "ondemand",
     )

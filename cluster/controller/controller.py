@@ -14,24 +14,22 @@ A detached actor outlives the process that made it. It therefore watches its own
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from cluster.autoscaling.autoscaler import Autoscaler
+from cluster.controller.backend_options import device_rules
 from cluster.controller.boot import ROUTERS_TIMEOUT_S, Boot, read_state
-from cluster.controller.device_rules import device_rules
 from cluster.controller.explaining import explain, instances
 from cluster.controller.gcs_watch import GcsWatch
 from cluster.controller.host import ControllerHost, ray_host
 from cluster.controller.model_calls import ModelCalls
-from cluster.controller.owner_calls import OwnerCalls
-from cluster.controller.owner_watch import watch_owner
+from cluster.controller.owner_calls import OwnerCalls, watch_owner
 from cluster.controller.ownership import Lifeline, Owner
-from cluster.controller.passed_on import passed_to
 from cluster.controller.policies import RESIDENCY, make_reconciler
-from cluster.controller.preloading import Preloading
+from cluster.controller.prestarting import Preloading
 from cluster.controller.repository_source import RepositorySource
-from cluster.controller.rollout_calls import RolloutCalls
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles, node_files_settings
 from cluster.controller.started_with import settings_now
@@ -39,17 +37,20 @@ from cluster.controller.trying import try_or_restart
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.downloads import Downloads
 from cluster.models.lifecycle import ModelLifecycle
-from cluster.models.status import status_rows
+from cluster.models.states import status_rows
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import log_settings, settings_at_start
-from cluster.rollout.custom_counters import CustomCounters
 from cluster.rollout.driver import Rollouts
+from cluster.rollout.evidence import CustomCounters
 from cluster.tenancy.lease_board import LeaseBoard
 from cluster.threads import GCS
 from deployments.contracts.routing_table import PollAnswer
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import LogChange, ServerSettings, SettingsChange, changed
 from deployments.supervision.supervisor import Supervisor
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,18 @@ _LAST_WORDS_S = 0.2
 _INGRESS_TIMEOUT_S = 150.0
 # A head that is gone has no state that could be cleared.
 _CLEAR_TIMEOUT_S = 10.0
+
+
+def passed_to(
+    part: str, method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return a method of an actor that calls one of a part."""
+
+    @wraps(method)
+    async def pass_on(actor: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await method(getattr(actor, part), *args, **kwargs)
+
+    return pass_on
 
 
 class ModelController:
@@ -180,9 +193,12 @@ class ModelController:
         self._reconciler = make_reconciler(self._boot, *parts, is_joined=is_joined)
         self._reconciling = self._supervisor.keep("reconciler", self._reconciler.run)
         self._owner_calls = OwnerCalls(self._boot, self._lifeline, self._supervisor)
-        self._rollout_calls = RolloutCalls(self._boot, self._rollouts)
         self._model_calls = ModelCalls(
-            self._boot, self._gcs, self._downloads, lambda: self._reconciler.look_soon(RESIDENCY)
+            self._boot,
+            self._gcs,
+            self._downloads,
+            self._rollouts,
+            lambda: self._reconciler.look_soon(RESIDENCY),
         )
 
     # The driver's calls
@@ -357,8 +373,8 @@ class ModelController:
     index = passed_to("_model_calls", ModelCalls.index)
     load = passed_to("_model_calls", ModelCalls.load)
     unload = passed_to("_model_calls", ModelCalls.unload)
-    report_arms = passed_to("_rollout_calls", RolloutCalls.report_arms)
-    rollout = passed_to("_rollout_calls", RolloutCalls.rollout)
+    report_arms = passed_to("_model_calls", ModelCalls.report_arms)
+    rollout = passed_to("_model_calls", ModelCalls.rollout)
 
     def _changed(self, key: str = "") -> None:
         self._publisher.changed(key)

@@ -7,7 +7,7 @@ constructor. What is left, and kept here: the models users asked for and unloade
 they were loaded with, the last generation number, and the key of the lanes. The store is Ray's own
 (GCS), so it is as durable as the cluster is.
 
-The state's row has the controller's number in its key (`cluster.controller.fencing`): what a
+The state's row has the controller's number in its key (`cluster.controller.store`): what a
 controller writes that has been replaced, unknown to itself, nobody reads.
 """
 
@@ -21,9 +21,8 @@ import msgspec
 
 from backends.api.errors import UnavailableError
 from cluster.actors.lane_secret import LANE_SECRET_KEY
-from cluster.controller.fencing import FencedStore
 from cluster.controller.started_with import StartedWith
-from cluster.controller.store import Store, StoreWriter
+from cluster.controller.store import FencedStore, Store, StoreWriter
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.states import ModelRecord
 from cluster.options.secret_values import SECRETS_KEY

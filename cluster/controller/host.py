@@ -27,14 +27,15 @@ from cluster.instances.node_files import (
     NodeFilesSettings,
     end_node_files,
     offer_files,
+    prefetch_to_node,
+    stop_prefetch,
     tell_agents,
+    view_of_cache,
     withdraw_files,
 )
-from cluster.instances.node_requests import RequestedNodes
 from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
-from cluster.instances.prefetch import prefetch_to_node, stop_prefetch, view_of_cache
-from cluster.instances.prestart import prestart_workers
+from cluster.instances.prestart import RequestedNodes, prestart_workers
 from cluster.instances.prober import Prober
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
 from cluster.placement.node_devices import NodeDevices

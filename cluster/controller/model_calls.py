@@ -1,15 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What clients ask of the controller about models."""
+"""What clients, and routers, ask of the controller about models and their rollouts."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from backends.api.errors import TritonError, UnavailableError
-from backends.api.model_identifier import name_of
+from backends.api.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    TritonError,
+    UnavailableError,
+)
+from backends.api.model_identifier import name_of, shown
 from backends.api.request import ParameterValue
 from cluster.controller.boot import ROUTERS_TIMEOUT_S, Boot
 from cluster.controller.gcs_watch import GcsWatch
@@ -17,6 +22,8 @@ from cluster.models.downloads import Downloads
 from cluster.models.override import NO_OVERRIDE, Override, read_override
 from cluster.models.states import index_rows
 from cluster.repository.model_directory import check_model_name
+from cluster.rollout.driver import Rollouts
+from deployments.contracts.control import RolloutAction
 
 _log = logging.getLogger(__name__)
 
@@ -33,12 +40,14 @@ class ModelCalls:
         boot: The start, after which models may be loaded, and what it works with.
         gcs: Without it nothing is loaded or unloaded.
         downloads: How far nodes are with files.
+        rollouts: Those that go on, and their evidence.
         look_soon: Called when a version is being woken.
     """
 
     boot: Boot
     gcs: GcsWatch
     downloads: Downloads
+    rollouts: Rollouts
     look_soon: Callable[[], None]
 
     async def wake(self, model_key: str, version: int, nested: bool = False) -> TritonError | None:
@@ -148,3 +157,46 @@ class ModelCalls:
             self.boot.state.save_override(key, NO_OVERRIDE)
         await self.boot.state.save()
         await self.boot.publisher.wait_known(ROUTERS_TIMEOUT_S)
+
+    async def report_arms(self, router_id: str, report: bytes) -> None:
+        """Take what a router tells of the arms; see `deployments.contracts.arm_report`."""
+        del router_id
+        self.rollouts.take(report)
+
+    async def rollout(
+        self, name: str, action: RolloutAction, document: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Do something about the rollout of a model; see `RolloutControl.rollout`.
+
+        An empty name gets all rollouts, as ``rollouts``.
+
+        Raises:
+            TritonError: As there.
+        """
+        await self.boot.recovered.wait()
+        if action is RolloutAction.GET:
+            if not name:
+                return {"rollouts": self.rollouts.statuses()}
+            return self.rollouts.status(self._key_of(name))
+        self.boot.require_control(
+            "rollouts can be changed where models can be loaded and unloaded: start the server"
+            " with --model-control-mode=explicit (or ondemand)"
+        )
+        status = self.rollouts.ask(self._key_of(name), action, document)
+        await self.boot.state.save()
+        await self.boot.publisher.wait_known(ROUTERS_TIMEOUT_S)
+        return status
+
+    def _key_of(self, name: str) -> str:
+        records = self.boot.lifecycle.records
+        if name in records:
+            return name
+        keys = [key for key, record in records.items() if name_of(key) == name and record.versions]
+        if len(keys) > 1:
+            raise InvalidArgumentError(
+                f"{len(keys)} repositories have a model '{shown(name)}'; a rollout needs the key"
+                " of one of them"
+            )
+        if not keys:
+            raise NotFoundError(f"there is no model '{shown(name)}'; load it first")
+        return keys[0]

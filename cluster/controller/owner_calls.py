@@ -8,10 +8,14 @@ data, which any release can read.
 """
 
 import asyncio
+import logging
 import os
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from ray.exceptions import RayError
 
 from cluster.controller.boot import Boot
 from cluster.controller.gcs_watch import reconnect_s
@@ -20,9 +24,11 @@ from cluster.controller.ownership import Lifeline, Owner
 from cluster.models.renewal import RenewalPhase
 from cluster.options.parsing import ServerOptions
 from cluster.release import own_release
-from cluster.threads import FILES
+from cluster.threads import FILES, GCS
 from deployments.contracts.protocols import told
 from deployments.supervision.supervisor import Supervisor
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -109,3 +115,22 @@ class OwnerCalls:
         await self.boot.ended.wait()
         own = await FILES.run(own_release)
         await self.boot.lifecycle.renewal.run(str(own))
+
+
+async def watch_owner(lifeline: Lifeline, end: Callable[[], Awaitable[None]]) -> None:
+    """Wait until the owner is lost, end the server, and return never."""
+    owner = lifeline.owner
+    while not lifeline.is_lost(time.monotonic()):
+        await asyncio.sleep(lifeline.period_s)
+        if owner.is_deployed is None:
+            continue
+        try:
+            is_deployed = await GCS.run(owner.is_deployed)
+        except RayError as error:
+            _log.warning("Serve does not say whether the application is there: %s", error)
+            continue
+        lifeline.saw_application(time.monotonic(), is_deployed=is_deployed)
+    _log.error("the server ends, because its owner is gone: %s", owner.description)
+    await end()
+    # Nothing is left to watch until the process ends.
+    await asyncio.get_running_loop().create_future()

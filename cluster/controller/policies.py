@@ -10,16 +10,13 @@ from typing import Final
 from cluster.actors.serve_controller import restart_serve_controller
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import Boot
-from cluster.controller.consolidating import Consolidation
-from cluster.controller.draining_nodes import DrainingNodes
-from cluster.controller.node_demand import NodeDemand
-from cluster.controller.poll import know_names, next_poll_s, poll_once
+from cluster.controller.node_policies import Consolidation, DrainingNodes, NodeDemand
+from cluster.controller.poll import UnreadModels, know_names, next_poll_s, poll_once
 from cluster.controller.preemption import Preemption
 from cluster.controller.prefetching import Prefetching
 from cluster.controller.prestarting import Prestarting
 from cluster.controller.reconciler import Look, Policy, Reconciler
 from cluster.controller.repository_source import RepositorySource
-from cluster.controller.unread import UnreadModels
 from cluster.controller.wall_clock import WallClockWatch
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.models.lifecycle import ModelLifecycle

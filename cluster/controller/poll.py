@@ -1,12 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at the model repositories, in the modes poll and ondemand."""
+"""Looks at the model repositories: polls, and retries of what could not be read at the start."""
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import Final
 
+from backends.api.errors import TritonError
 from backends.api.model_identifier import shown
+from cluster.controller.boot import Boot
 from cluster.controller.repository_source import RepositorySource
 from cluster.models.lifecycle import ModelLifecycle
 
@@ -17,6 +20,9 @@ _JITTER: Final = 0.1
 # How long what is gone waits for what is new, so that an ensemble is rid of a part before it goes.
 _PATIENCE_S: Final = 10.0
 _MOST_SHOWN: Final = 10
+# Between attempts at what could not be read at the start.
+_FIRST_DELAY_S: Final = 5.0
+_LONGEST_DELAY_S: Final = 60.0
 
 
 def next_poll_s(period_s: float, drawn: float) -> float:
@@ -70,3 +76,59 @@ async def know_names(source: RepositorySource, lifecycle: ModelLifecycle) -> Non
     absent = [n for n, record in records.items() if n not in wanted and record.is_on_demand]
     gone = source.watch.gone(n for n in absent if not lifecycle.model_of(n).override.files)
     await lifecycle.unload_all(gone)
+
+
+@dataclass(slots=True, eq=False)
+class UnreadModels:
+    """The models that a start wants, and could not read, for as long as they are wanted.
+
+    Polls try them again by themselves. Without polls nobody would: a store that is away for the
+    minute in which a controller is started again would cost its models for good. A config that is
+    refused is read once.
+    """
+
+    boot: Boot
+    # The models of all repositories; None until each was listed.
+    _listed: frozenset[str] | None = None
+    _delay_s: float = 0.0
+
+    async def look(self) -> float:
+        """Try again what is missing, and return when to do so next."""
+        if not self._delay_s:
+            await self.boot.ended.wait()
+            if self.boot.error is None and self.boot.source.watch.is_complete:
+                self._listed = frozenset(self.boot.lifecycle.records)
+            self._delay_s = _FIRST_DELAY_S
+            return self._delay_s
+        missing = await self._missing()
+        is_over = not missing and (self.boot.is_explicit or self._listed is not None)
+        self._delay_s = _FIRST_DELAY_S if is_over else min(2 * self._delay_s, _LONGEST_DELAY_S)
+        self.boot.lifecycle.begin_all(missing, self.boot.state.overrides)
+        return self._delay_s
+
+    async def _missing(self) -> list[str]:
+        wanted = await self._wanted()
+        records, ensembles_of = self.boot.lifecycle.records, self.boot.lifecycle.ensembles_of
+        new = () if self.boot.is_explicit else wanted.difference(records)
+        again = (
+            name
+            for name in self.boot.source.watch.unread
+            if not (name in records and records[name].ready_versions)
+            and not wanted.isdisjoint((name, *ensembles_of(name)))
+        )
+        return sorted({*new, *again})
+
+    async def _wanted(self) -> frozenset[str]:
+        if self.boot.is_explicit:
+            return frozenset(self.boot.state.saved.wanted)
+        if self._listed is not None:
+            return self._listed
+        try:
+            names, duplicates = await self.boot.source.list_names()
+        except TritonError:
+            # What is away, and that it is back, the listing itself has told.
+            return frozenset()
+        found = frozenset(names).difference(duplicates)
+        if self.boot.source.watch.is_complete:
+            self._listed = found
+        return found

@@ -1,28 +1,37 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps idle workers on nodes for the next instances, while versions are dormant.
-
-Workers are asked for when nothing is being woken: their processes would take the CPUs from the
-instances that requests wait for.
-"""
+"""Has processes ready for the next instances: idle workers on nodes, and what those import."""
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from backends.registry import backend_name
 from cluster.controller.host import Nodes
+from cluster.fork_server.requests import ask_to_import
 from cluster.instances.placer import Placer
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.residency.prestart import KEPT_S, IdleWorkers
+from cluster.threads import FILES
 from deployments.instance.spec import InstanceDescription
 
 # Looks at whether nodes have come, or versions have become dormant.
 _LOOKS_BETWEEN: Final = 5
+# By backend; what takes long to import. OpenVINO and TensorFlow run threads once they are imported,
+# so that each process has to do it; ONNX Runtime is there from the beginning.
+FRAMEWORKS: Final[Mapping[str, Sequence[str]]] = {
+    "fil": ("treelite", "backends.fil.backend"),
+    "pytorch": ("torch", "backends.pytorch.backend"),
+}
 
 
 @dataclass(slots=True, eq=False)
 class Prestarting:
-    """What the controller does about it.
+    """Keeps idle workers on nodes for the next instances, while versions are dormant.
+
+    Workers are asked for when nothing is being woken: their processes would take the CPUs from the
+    instances that requests wait for.
 
     Attributes:
         placer: Tells of instances that have taken a worker.
@@ -67,3 +76,29 @@ class Prestarting:
             or any(version.is_dormant for version in record.versions.values())
             for record in self.lifecycle.records.values()
         )
+
+
+@dataclass(slots=True, eq=False)
+class Preloading:
+    """Has the fork server import a framework once a model needs it, for later instances.
+
+    Attributes:
+        ask: Asks the fork server of this node, blocking.
+    """
+
+    ask: Callable[[Sequence[str]], bool] = ask_to_import
+    _asked: set[str] = field(default_factory=set)
+    _tasks: set[asyncio.Future[bool]] = field(default_factory=set)
+
+    def loaded(self, description: InstanceDescription) -> None:
+        """Note an instance that has loaded its model."""
+        spec = description.spec
+        # With an environment of its own it has a framework of its own.
+        if spec.runtime_env or spec.requirements:
+            return
+        backend = backend_name(spec.config.backend, spec.config.platform)
+        if backend in FRAMEWORKS and backend not in self._asked:
+            self._asked.add(backend)
+            task = FILES.run(self.ask, FRAMEWORKS[backend])
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)

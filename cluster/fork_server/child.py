@@ -23,8 +23,13 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Final
 
-from cluster.fork_server.asking import note_fork_server
-from cluster.fork_server.requests import PYTHON_VARIABLE, SOCKET_VARIABLE, Request, words_of
+from cluster.fork_server.requests import (
+    PYTHON_VARIABLE,
+    SOCKET_VARIABLE,
+    Request,
+    note_fork_server,
+    words_of,
+)
 
 _OOM_SCORE: Final = "RAY_worker_oom_score_adjustment"
 _AUTHKEY_BYTES: Final = 32

@@ -5,13 +5,16 @@
 A request is a header of three 32-bit numbers in this machine's order (bytes that follow, arguments,
 variables of the environment) with the three standard descriptors beside it, and then the folder,
 the arguments and the environment, each ended by a zero byte. The answer is the pid, 32 bits;
-`REFUSED` has the client start a process of its own. `client.c` and `client.py` write it.
+`REFUSED` has the client start a process of its own. `client.c` and `client.py` write it. A forked
+process asks its fork server to import more for those that it forks next (`ask_to_import`).
 """
 
 import os
+import socket
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 HEADER: Final = struct.Struct("=III")
@@ -34,6 +37,9 @@ PYTHON_VARIABLE: Final = "MANTA_FORK_SERVER_PYTHON"
 # A file beside the socket. The fork server maps it, which the kernel goes on to show of all that it
 # forks: `cluster.server.reaper` knows them by it.
 MARK: Final = "mark"
+_TIMEOUT_S: Final = 10.0
+# Of this process; empty where it was started plainly.
+_path = ""
 
 
 class RequestError(ValueError):
@@ -106,3 +112,30 @@ def script_of(arguments: Sequence[bytes]) -> str:
     """Return the Python file that a command line runs; empty where it is run in another way."""
     words = words_of(arguments)
     return words[0] if words and words[0].endswith(".py") else ""
+
+
+def note_fork_server(path: str) -> None:
+    """Note where the fork server of this process listens."""
+    global _path  # noqa: PLW0603 - one for the process, whose environment does without
+    _path = path
+
+
+def ask_to_import(modules: Sequence[str]) -> bool:
+    """Have the fork server import modules; tell whether it will try.
+
+    Blocks for a moment. It imports them only where a trial shows that it can be forked afterwards.
+    """
+    if not _path:
+        return False
+    request = Request(b"/", [IMPORT, *map(os.fsencode, modules)], {})
+    with socket.socket(socket.AF_UNIX) as connection, Path(os.devnull).open("r+b") as nothing:
+        connection.settimeout(_TIMEOUT_S)
+        try:
+            connection.connect(_path)
+            encoded = request.encoded()
+            sent = socket.send_fds(connection, [encoded], [nothing.fileno()] * 3)
+            connection.sendall(encoded[sent:])
+            answer = connection.recv(ANSWER.size, socket.MSG_WAITALL)
+        except OSError:
+            return False
+    return answer == ANSWER.pack(0)

@@ -12,14 +12,13 @@ are such instances. That is how it becomes known whether a model fits beside oth
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from backends.api.errors import UnavailableError
 from cluster.devices.inventory import Inventory
-from cluster.instances.gpu_memory import GpuMemory
-from cluster.placement.demand import ClusterResources
+from cluster.placement.demand import ClusterResources, Waits
 from cluster.placement.devices import (
     Admission,
     assign_device,
@@ -28,7 +27,6 @@ from cluster.placement.devices import (
 )
 from cluster.placement.leases import Lease, Leases
 from cluster.placement.node_devices import MAX_AGE_S, NodeDevices
-from cluster.placement.waits import Waits
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.supervision.supervisor import Supervisor
 
@@ -41,6 +39,41 @@ _RETRY_S: Final = 5.0
 MEASURE_S: Final = 10.0
 # Instances that load at the same time are measured together.
 _GATHER_S: Final = 1.0
+# A hundred bytes each.
+MOST_MODELS: Final = 2000
+# Allocators grow by less than this between readings without it meaning anything.
+_SAME_BYTES: Final = 1 << 20
+
+
+class GpuMemory:
+    """By digest of a model's files and options: bytes an instance had after its load, and at most.
+
+    What was measured of a model is forgotten with it: another of its name is another model.
+
+    Args:
+        rows: The same, two numbers each; kept by the caller.
+        changed: Called after each change of ``rows``.
+    """
+
+    def __init__(
+        self, rows: MutableMapping[str, list[int]], changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._rows = rows
+        self._changed = changed
+
+    def peak_bytes(self, digest: str) -> int:
+        """Return the most that an instance had; 0 when none was measured."""
+        return max(self._rows.get(digest, [0]))
+
+    def measured(self, digest: str, bytes_now: int) -> None:
+        """Note what an instance has now; its first measurement is that after the load."""
+        known = self._rows.get(digest)
+        if known is not None and bytes_now <= known[1] + _SAME_BYTES:
+            return
+        self._rows[digest] = [bytes_now if known is None else known[0], bytes_now]
+        while len(self._rows) > MOST_MODELS:
+            del self._rows[next(iter(self._rows))]
+        self._changed()
 
 
 @dataclass(frozen=True, slots=True)

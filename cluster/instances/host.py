@@ -3,11 +3,22 @@
 """What instance pools need of Ray, as a protocol, so that pools run in tests without it."""
 
 from collections.abc import Collection
+from enum import Enum
 from typing import Any, Protocol
 
-from cluster.instances.reachability import Knock
 from cluster.placement.demand import ClusterResources
 from deployments.instance.spec import InstanceSpec
+
+
+class Knock(Enum):
+    """What became of a connection to where a process listens, which may hang or be cut off.
+
+    A kernel takes connections, or refuses them, whatever its processes do.
+    """
+
+    TAKEN = "the process lives, though it may be stopped"
+    REFUSED = "it is gone, its node is not"
+    SILENT = "its node is cut off"
 
 
 class ActorLostError(Exception):
@@ -46,7 +57,12 @@ class InstanceHost(Protocol):
         """
 
     async def knock(self, address: tuple[str, int], timeout_s: float) -> Knock:
-        """Find out whether a process listens; see `cluster.instances.reachability.knock`."""
+        """Open a connection to where a process listens, and close it.
+
+        Args:
+            address: Host and port; port 0 is of nobody.
+            timeout_s: How long it may take.
+        """
 
     async def look_up(self, name: str) -> Any:
         """Return the handle of an actor by name; None when there is no such actor."""

@@ -18,14 +18,14 @@ from typing import Any, Final, Self
 
 import ray
 from ray.exceptions import RayError, RayTaskError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.api.evolving import evolves
 from backends.config.pbtxt import to_json
-from cluster.actors.calls import actor_names, cause_of, kill_actor
+from cluster.actors.calls import call, cause_of, for_each_actor, kill_actor, start_on_node
 from cluster.actors.controller_client import CONTROLLER_NAME
 from cluster.repository.agents.contracts import Action
+from cluster.threads import GCS, NODES
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.loaded import origin_of
@@ -35,8 +35,6 @@ from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 NAME_PREFIX: Final = "model-files@"
 # Downloads wait for each other, and for the store, on threads.
 _THREADS: Final = 64
-_START_TIMEOUT_S: Final = 60.0
-_RETRY_S: Final = 0.05
 # What a node that does not answer may hold up.
 _WITHDRAW_TIMEOUT_S: Final = 5.0
 _AGENTS_TIMEOUT_S: Final = 60.0
@@ -276,7 +274,7 @@ def tell_agents(key: str, action: Action) -> None:
 def _tell_all(call: Callable[[Any], Any], timeout_s: float) -> None:
     """Call the actors of all nodes; one that does not answer in time is left alone."""
     calls: list[Any] = []
-    _for_each_actor(lambda handle: calls.append(call(handle).future()))
+    for_each_actor(NAME_PREFIX, lambda handle: calls.append(call(handle).future()))
     deadline_s = time.monotonic() + timeout_s
     for each in calls:
         with contextlib.suppress(RayError, TimeoutError):
@@ -306,42 +304,63 @@ def start_node_files(settings: NodeFilesSettings, node_id: str) -> Any:
     Raises:
         UnavailableError: It does not start.
     """
-    options: Any = ray.remote(NodeFilesActor).options(
-        name=f"{NAME_PREFIX}{node_id}",
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        max_restarts=-1,
+    return start_on_node(
+        NodeFilesActor,
+        f"{NAME_PREFIX}{node_id}",
+        node_id,
+        f"the process that fetches files of models to node {node_id}",
+        settings,
         max_concurrency=_THREADS,
-        num_cpus=0,
-        scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
-        enable_task_events=False,
     )
-    deadline_s = time.monotonic() + _START_TIMEOUT_S
-    while True:
-        try:
-            handle = options.remote(settings)
-            handle.ready.remote().future().result(_START_TIMEOUT_S)
-        except (RayError, ValueError, TimeoutError) as error:
-            # One of an ending server may still hold the name.
-            if time.monotonic() >= deadline_s:
-                raise UnavailableError(
-                    f"the process that fetches files of models to node {node_id} does not start: "
-                    f"{cause_of(error)}"
-                ) from error
-            time.sleep(_RETRY_S)
-        else:
-            return handle
 
 
 def end_node_files() -> None:
     """End these actors on all nodes; not on an event loop."""
-    _for_each_actor(kill_actor)
+    for_each_actor(NAME_PREFIX, kill_actor)
 
 
-def _for_each_actor(do: Callable[[Any], object]) -> None:
-    for name in actor_names():
-        if name.startswith(NAME_PREFIX):
-            # It may have ended since.
-            with contextlib.suppress(RayError, ValueError):
-                do(ray.get_actor(name, namespace=NAMESPACE))
+async def prefetch_to_node(
+    settings: NodeFilesSettings, node_id: str, model_name: str, files: ModelFiles, fraction: float
+) -> Prefetched:
+    """Have a node fetch files that nobody needs yet; see `NodeFiles.prefetch`.
+
+    Raises:
+        TritonError: They cannot be fetched; the message says why.
+    """
+    handle = await NODES.run(start_node_files, settings, node_id)
+    try:
+        # One that another release has started may not know the call.
+        found: Prefetched = await call(handle.prefetch.remote(model_name, files, fraction))
+    except (RayError, AttributeError) as error:
+        raise UnavailableError(
+            f"the process that fetches files of models to node {node_id} does not fetch those of "
+            f"model '{model_name}': {cause_of(error)}"
+        ) from error
+    return found
+
+
+async def view_of_cache(node_id: str, keys: Collection[str], fraction: float) -> CacheView | None:
+    """Return what a node's cache has; None when no process there can tell, for none is started."""
+    handle = await GCS.run(_find, node_id)
+    if handle is None:
+        return None
+    try:
+        view: CacheView = await call(handle.view.remote(tuple(keys), fraction))
+    except (RayError, AttributeError):
+        return None
+    return view
+
+
+def stop_prefetch(node_ids: Collection[str]) -> None:
+    """Have nodes stop what they prefetch; waits for none of them, and not on an event loop."""
+    for handle in map(_find, node_ids):
+        if handle is not None:
+            with contextlib.suppress(RayError, AttributeError):
+                handle.stop_prefetch.remote()
+
+
+def _find(node_id: str) -> Any:
+    try:
+        return ray.get_actor(f"{NAME_PREFIX}{node_id}", namespace=NAMESPACE)
+    except (RayError, ValueError):
+        return None

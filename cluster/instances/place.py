@@ -29,9 +29,8 @@ from backends.api.errors import (
 )
 from backends.environments.launcher import layer_command
 from cluster.instances.host import ActorLostError, EnvironmentFailedError, InstanceHost
-from cluster.instances.kills import KILL_AGAIN_S, is_killed, kill_until_dead
 from cluster.instances.live import LiveInstance
-from cluster.instances.loss import Watched, cause_of
+from cluster.instances.loss import KILL_AGAIN_S, Watched, cause_of, is_killed, kill_until_dead
 from cluster.instances.placer import Placer
 from cluster.instances.prober import Prober
 from cluster.instances.restarts import Restarts

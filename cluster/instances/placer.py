@@ -16,10 +16,9 @@ from typing import Final
 
 from backends.config.placement import read_placement
 from cluster.instances.device_leases import DeviceLeases
-from cluster.placement.demand import ClusterResources
+from cluster.placement.demand import ClusterResources, Waits
 from cluster.placement.node_choice import Occupancy, choose_node
 from cluster.placement.planner import demand_of
-from cluster.placement.waits import Waits
 from deployments.instance.spec import InstanceDescription, InstanceSpec, NodeAssignment
 
 _log = logging.getLogger(__name__)

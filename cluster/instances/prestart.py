@@ -1,20 +1,24 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Asks raylets to start idle workers, in which instances start at once.
+"""Asks Ray for what instances will need: nodes, and idle workers, in which they start at once.
 
-This is the raylet's call ``PrestartWorkers``, which Ray's Python API does not offer. A task with
-the same runtime environment would leave a worker behind too, but one that Ray gives to tasks only
-(``WorkerFitForLease`` in ``src/ray/raylet/worker_pool.cc``).
+For workers this is the raylet's call ``PrestartWorkers``, which Ray's Python API does not offer. A
+task with the same runtime environment would leave a worker behind too, but one that Ray gives to
+tasks only (``WorkerFitForLease`` in ``src/ray/raylet/worker_pool.cc``).
 """
 
+import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import grpc
 import ray
 from ray._private.grpc_utils import init_grpc_channel
 from ray.core.generated import common_pb2, node_manager_pb2, node_manager_pb2_grpc
+
+from cluster.actors.placement_groups import ask_for_node, withdraw_node
+from cluster.placement.node_requests import NodeRequest
 
 _log = logging.getLogger(__name__)
 
@@ -64,3 +68,31 @@ def _ask(address: str, request: Any) -> None:
     with channel:
         stub: Any = node_manager_pb2_grpc.NodeManagerServiceStub(channel)
         stub.PrestartWorkers(request, timeout=_TIMEOUT_S)
+
+
+class RequestedNodes:
+    """The nodes that one controller asks for.
+
+    What an earlier controller has asked for is removed with the groups of instances that are gone.
+    """
+
+    def __init__(self) -> None:
+        self._held: set[NodeRequest] = set()
+
+    def become(self, requests: Collection[NodeRequest]) -> None:
+        """Ask for these nodes and for no others; blocks.
+
+        Raises:
+            RayError: Ray cannot be reached; a second call goes on.
+        """
+        for request in self._held.difference(requests):
+            withdraw_node(_key(request))
+            self._held.discard(request)
+        for request in set(requests) - self._held:
+            ask_for_node(_key(request), dict(request.shape.resources), request.label_selector)
+            self._held.add(request)
+
+
+def _key(request: NodeRequest) -> str:
+    text = f"{request.shape} {sorted(request.other_than)}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -15,7 +15,7 @@ from cluster.models.contracts import Choose, OnBlocked
 from cluster.models.states import LifecycleEvent
 from cluster.models.version_loader import Loaded
 from cluster.models.versions import RESIZE_DRAIN_S, ModelVersions
-from cluster.placement.staying import instances_by_node
+from cluster.placement.planner import instances_by_node
 
 _log = logging.getLogger(__name__)
 

@@ -25,8 +25,7 @@ from cluster.models.contracts import (
     OnBlocked,
 )
 from cluster.models.operation import finished
-from cluster.placement.planner import regroup
-from cluster.placement.staying import staying_first
+from cluster.placement.planner import regroup, staying_first
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import ModelChangedError
 

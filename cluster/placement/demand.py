@@ -218,3 +218,16 @@ def _best(nodes: Iterable[NodeResources], name: str) -> float:
 def rendered(wanted: Mapping[str, float]) -> str:
     """Return amounts for people, by name."""
     return ", ".join(f"{name} {amount:g}" for name, amount in sorted(wanted.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """No place is to be had now: what an instance waits for in the controller, unknown to Ray.
+
+    Attributes:
+        reason: Why, and what would change that.
+        ends_with_node: Whether one more node like those there are would.
+    """
+
+    reason: str
+    ends_with_node: bool = True

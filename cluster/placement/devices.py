@@ -27,9 +27,8 @@ from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.config.placement import read_placement
 from cluster.devices.inventory import NVIDIA, Gpu, Inventory, MigDevice, mig_profile_of
 from cluster.placement.affinity import Affinity, affinity_to, allowed
-from cluster.placement.demand import ClusterResources, NodeResources, RayDemand, fits
+from cluster.placement.demand import ClusterResources, NodeResources, RayDemand, Waits, fits
 from cluster.placement.leases import Lease, Leases
-from cluster.placement.waits import Waits
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 
 _RESERVES: Final = "ray_num_gpus"

@@ -14,13 +14,12 @@ from typing import Any, Final
 from backends.api.errors import TritonError
 from backends.config.placement import PlacementRules, read_placement
 from cluster.placement.affinity import affinity_to, allowed, refusal
-from cluster.placement.demand import ClusterResources, NodeResources, fits, rendered
+from cluster.placement.demand import ClusterResources, NodeResources, Waits, fits, rendered
 from cluster.placement.devices import assign_device, may_have_device
 from cluster.placement.gang import can_hold, gang_blocked
 from cluster.placement.leases import Leases
 from cluster.placement.planner import demand_of
 from cluster.placement.preemption import Devices, Occupant, to_displace
-from cluster.placement.waits import Waits
 from deployments.instance.spec import InstanceSpec
 
 Row = dict[str, Any]

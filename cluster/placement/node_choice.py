@@ -17,6 +17,7 @@ from cluster.placement.affinity import affinity_to, allowed
 from cluster.placement.demand import (
     ClusterResources,
     NodeResources,
+    Waits,
     blocked_reason,
     fits,
     rendered,
@@ -24,7 +25,6 @@ from cluster.placement.demand import (
 from cluster.placement.gang import gang_blocked
 from cluster.placement.labels import unmet
 from cluster.placement.planner import demand_of
-from cluster.placement.waits import Waits
 from deployments.instance.spec import InstanceSpec, NodeAssignment
 
 

@@ -15,7 +15,7 @@ from backends.api.errors import TritonError
 from backends.config.placement import read_placement, read_priority
 from cluster.devices.inventory import Inventory
 from cluster.placement.affinity import allowed
-from cluster.placement.demand import ClusterResources, NodeResources, fits
+from cluster.placement.demand import ClusterResources, NodeResources, Waits, fits
 from cluster.placement.devices import (
     Admission,
     assign_device,
@@ -23,7 +23,6 @@ from cluster.placement.devices import (
 )
 from cluster.placement.leases import Lease, Leases
 from cluster.placement.planner import demand_of
-from cluster.placement.waits import Waits
 from deployments.instance.spec import InstanceSpec
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The config of a model: which file it is in, and what its directory tells where it says nothing.
+"""The config of a model, what its directory tells where that says nothing, and its labels.
 
 Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 """
@@ -8,16 +8,17 @@ Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 from collections.abc import Sequence
 from typing import Final
 
-from backends.api.errors import InternalError, InvalidArgumentError
+from backends.api.errors import InternalError, InvalidArgumentError, UnsupportedError
 from backends.api.model_config import ModelConfig
 from backends.config.normalisation import infer_backend, normalise_defaults
 from backends.config.pbtxt import MAX_CONFIG_BYTES, edit, from_json, parse_pbtxt
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
-from cluster.repository.filesystem import DirectoryEntry
+from cluster.repository.filesystem import DirectoryEntry, FileSystem
 from cluster.repository.model_directory import ModelDirectory, Place, first_version
 
 CONFIG_FILE: Final = "config.pbtxt"
 CONFIGS_DIRECTORY: Final = "configs"
+MAX_LABELS_BYTES: Final = 64 << 20
 
 
 class ModelConfigs:
@@ -89,3 +90,28 @@ class ModelConfigs:
                 "must equal model name"
             )
         return config
+
+
+def read_labels(
+    config: ModelConfig, filesystem: FileSystem, model_dir: str
+) -> dict[str, tuple[str, ...]]:
+    """Read the label file of each output that names one.
+
+    Raises:
+        UnsupportedError: A label file lies outside the model's directory.
+        InternalError: A label file cannot be read.
+
+    Triton: core/src/model.cc Model::Init @73aad7c
+    """
+    labels = {}
+    for output in config.output:
+        if output.label_filename:
+            path = f"{model_dir}/{output.label_filename}"
+            if filesystem.escapes(path, model_dir):
+                raise UnsupportedError(
+                    f"label file path '{path}' for output '{output.name}' in model "
+                    f"'{config.name}' is outside model directory"
+                )
+            text = filesystem.read_bytes(path, MAX_LABELS_BYTES).decode(errors="replace")
+            labels[output.name] = tuple(text.removesuffix("\n").split("\n")) if text else ()
+    return labels

@@ -1,14 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the files of a load request into a model directory of their own.
+"""What a load request brings: files, which get a model directory of their own, and a config.
 
 Triton: core/src/model_repository_manager/model_repository_manager.cc LocalizeRepoAgent @73aad7c
 """
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from backends.api.errors import InvalidArgumentError
 from backends.config.pbtxt import from_json, to_pbtxt
@@ -18,6 +19,8 @@ FILE_PREFIX = "file:"
 MAX_FILES = 10_000
 # INT_MAX, Triton's limit for one file; here it bounds all files of a request together.
 MAX_FILES_BYTES = 2**31 - 1
+# Ray downloads what it names, and installs packages from an index.
+_FETCHING: Final = "runtime_env"
 
 
 def write_override(
@@ -90,3 +93,26 @@ def _write(directory: Path, name: str, content: bytes) -> None:
         raise InvalidArgumentError(
             f"Invalid file parameter '{name[:200]}': {reason_of(error)}"
         ) from None
+
+
+def check_override_places(
+    name: str, given: Mapping[str, str], own: Callable[[], Mapping[str, str]]
+) -> None:
+    """Check the parameters of a config that comes with a load.
+
+    Who may load may choose among what is on the nodes; a config from the network must not have them
+    fetch or install something from elsewhere. What the model's own config asks for is its owner's.
+
+    Args:
+        name: The model.
+        given: Parameters of that config.
+        own: Reads those of the config in the repository; empty without one.
+
+    Raises:
+        InvalidArgumentError: One makes nodes fetch what the repository's config does not name.
+    """
+    if _FETCHING in given and given[_FETCHING] != own().get(_FETCHING):
+        raise InvalidArgumentError(
+            f"parameter '{_FETCHING}' of model '{name}' cannot come with a load: it has nodes "
+            "fetch and install what it names; put it into the config of the repository"
+        )

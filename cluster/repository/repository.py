@@ -31,11 +31,15 @@ from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.agents.prepared import PreparedFiles, PreparedModels
 from cluster.repository.agents.registry import find_agent
 from cluster.repository.agents.verify import verify_stand_in
-from cluster.repository.configs import ModelConfigs
-from cluster.repository.contents import PackedFiles, RepositoryModel, RepositoryScan
+from cluster.repository.configs import ModelConfigs, read_labels
+from cluster.repository.contents import (
+    SILENT_REASON,
+    Listings,
+    PackedFiles,
+    RepositoryModel,
+    RepositoryScan,
+)
 from cluster.repository.filesystem import FileSystem
-from cluster.repository.labels import read_labels
-from cluster.repository.listing import SILENT_REASON, Listings
 from cluster.repository.manifest import version_files
 from cluster.repository.model_directory import (
     ModelDirectory,
@@ -44,8 +48,7 @@ from cluster.repository.model_directory import (
     has_manifest,
     polling,
 )
-from cluster.repository.override_files import write_override
-from cluster.repository.override_places import check_override_places
+from cluster.repository.override_files import check_override_places, write_override
 from cluster.repository.remote import RemoteModel, open_filesystem
 from cluster.repository.stores.local import LocalFileSystem
 from cluster.repository.version_policy import find_versions, select_versions

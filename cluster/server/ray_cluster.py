@@ -12,13 +12,12 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 import ray
-from ray.experimental.internal_kv import _internal_kv_exists
 from ray.serve.exceptions import RayServeException
 
 from backends.api.errors import UnavailableError
 from cluster.actors.calls import cause_of
 from cluster.actors.controller_client import CONTROLLER_NAME
-from cluster.actors.file_registry import STORE_NAMESPACE
+from cluster.actors.file_registry import Rows
 from cluster.controller.ownership import Owner
 from cluster.fork_server.starting import ForkServer
 from cluster.options.parsing import ServerOptions
@@ -285,7 +284,7 @@ class RayCluster:
 
     def ask_head(self) -> None:
         """Ask the GCS for anything; blocks while it is away."""
-        _internal_kv_exists(b"manta", namespace=STORE_NAMESPACE)
+        Rows().get(b"manta")
 
     def has_restarted_fork_server(self) -> bool:
         """Start another fork server if it has ended; tell whether it had."""

@@ -1,29 +1,27 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Finding the cluster's controller, creating it, and waiting for its end."""
+"""Finding the cluster's controller, creating it, taking over from another release, and its end."""
 
 import contextlib
 import time
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import ray
-from ray.experimental.internal_kv import (
-    _internal_kv_del,
-    _internal_kv_get,
-    _internal_kv_list,
-)
 
+from backends.api.errors import UnsupportedError
 from cluster.actors.calls import kill_actor
 from cluster.actors.controller_client import CONTROLLER_NAME
-from cluster.actors.file_registry import STORE_NAMESPACE
+from cluster.actors.file_registry import Rows
 from cluster.actors.kept_secrets import keep_secrets
 from cluster.controller.controller import ModelController
 from cluster.controller.durable_state import HANDOVER_KEY, STATE_PREFIX
 from cluster.controller.handover import Handover, decode_handover
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import ServerOptions
-from cluster.server.compatibility import ToldRelease, require_compatible
+from cluster.release import own_release
+from deployments.contracts.protocols import Told, mismatches
 from deployments.instance.spec import NAMESPACE
 
 # One long poll per router, and every load of a client.
@@ -34,6 +32,46 @@ _NOBODY = Owner()
 # Only the head has it. A controller elsewhere would keep a node from being removed, and would end
 # with it; without the head there is nobody who could start it anyway.
 _HEAD = {"node:__internal_head__": 0.001}
+_UNKNOWN: Final = "a release that cannot be upgraded while it runs"
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRelease:
+    """What a running server says of its release.
+
+    Attributes:
+        name: Version and digest; empty of a release from before they were told.
+        protocols: The contracts that it speaks.
+    """
+
+    name: str = ""
+    protocols: Told = field(default_factory=dict)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the release of this process."""
+        return self.name == str(own_release())
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> "ToldRelease":
+        """Read what `ModelController.release` has returned, of whatever release it is."""
+        protocols = {name: (first, last) for name, (first, last) in answer["protocols"].items()}
+        return cls(answer["release"], protocols)
+
+
+def require_compatible(theirs: ToldRelease) -> None:
+    """Make sure that processes of both releases can work together.
+
+    Raises:
+        UnsupportedError: They cannot; nothing has been changed.
+    """
+    faults = mismatches(theirs.protocols) if theirs.name else ("it does not say what it speaks",)
+    if faults:
+        raise UnsupportedError(
+            f"release {own_release()} cannot take over from {theirs.name or _UNKNOWN}: "
+            + "; ".join(faults)
+            + ". Upgrade to a release between the two first, or stop the server and start it anew"
+        )
 
 
 def find_controller() -> Any:
@@ -80,7 +118,7 @@ def get_or_create_controller(options: ServerOptions, owner: Owner = _NOBODY) -> 
         pass
     handle = _create(options, owner, resumes=resumes)
     # What it goes on with is in the state; the options left with that are not the latest any more.
-    _internal_kv_del(HANDOVER_KEY, namespace=STORE_NAMESPACE)
+    Rows().delete(HANDOVER_KEY)
     return handle
 
 
@@ -94,7 +132,7 @@ def create_another(options: ServerOptions, owner: Owner) -> Any:
 
 def has_left_state() -> bool:
     """Whether a controller has left its state, which the end of a server removes."""
-    return bool(_internal_kv_list(STATE_PREFIX, namespace=STORE_NAMESPACE))
+    return bool(Rows().keys(STATE_PREFIX))
 
 
 def told_release(handle: Any) -> ToldRelease:
@@ -133,8 +171,8 @@ def replace_controller(
 
 def left_behind() -> Handover | None:
     """Return what the last controller has left for its successor; None for nothing."""
-    data: Any = _internal_kv_get(HANDOVER_KEY, namespace=STORE_NAMESPACE)
-    return None if data is None else decode_handover(bytes(data))
+    data = Rows().get(HANDOVER_KEY)
+    return None if data is None else decode_handover(data)
 
 
 def kill_controller(handle: Any) -> None:

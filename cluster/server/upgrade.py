@@ -31,11 +31,12 @@ from cluster.release import own_release
 from cluster.server import serve_application
 from cluster.server.app import application
 from cluster.server.code_place import RuntimeEnv, find_code
-from cluster.server.compatibility import ToldRelease, require_compatible
 from cluster.server.start_controller import (
+    ToldRelease,
     find_controller,
     left_behind,
     replace_controller,
+    require_compatible,
     told_release,
 )
 

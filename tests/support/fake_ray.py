@@ -249,9 +249,6 @@ class FakeRay:
         self.require_there()
         return self.rows.get(key)
 
-    def internal_kv_exists(self, key: bytes, namespace: bytes) -> bool:
-        return self.internal_kv_get(key, namespace) is not None
-
     def internal_kv_put(self, key: bytes, value: bytes, overwrite: bool, namespace: bytes) -> int:
         self.require_there()
         is_new = key not in self.rows

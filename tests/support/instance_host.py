@@ -12,10 +12,9 @@ from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from cluster.devices.inventory import Inventory
 from cluster.instances.device_leases import DeviceLeases
-from cluster.instances.host import ActorLostError, ActorUnreachableError
+from cluster.instances.host import ActorLostError, ActorUnreachableError, Knock
 from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
-from cluster.instances.reachability import Knock
 from cluster.placement.demand import ClusterResources
 from cluster.placement.node_devices import NodeDevices
 from deployments.contracts.routing_table import InstanceEndpoint

@@ -20,15 +20,13 @@ from cluster.instances.device_leases import DeviceLeases, DeviceRules
 from cluster.models.evacuation import Evacuation
 from cluster.models.operated_model import OperatedModel
 from cluster.models.records import Records
-from cluster.models.states import index_rows
-from cluster.models.status import status_rows
+from cluster.models.states import index_rows, status_rows
 from cluster.placement.demand import ClusterResources
 from cluster.placement.devices import Admission, assign_device
 from cluster.placement.leases import Leases
 from cluster.placement.node_devices import NodeDevices
-from cluster.placement.planner import plan_pool
+from cluster.placement.planner import instances_by_node, plan_pool
 from cluster.placement.preemption import Devices, Occupant, to_displace
-from cluster.placement.staying import instances_by_node
 from cluster.residency.policy import ResidencyLimits, Resident, to_rest
 from deployments.contracts.load_report import VersionLoad, encode_loads
 from tests.support import large_cluster as made

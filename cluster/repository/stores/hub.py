@@ -10,22 +10,21 @@ src/huggingface_hub/file_download.py hf_hub_url; src/huggingface_hub/utils/_pagi
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from backends.api.errors import InternalError, NotFoundError, UnsupportedError
+from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError, UnsupportedError
 from cluster.repository.stores.contracts import StoredFile
 from cluster.repository.stores.credentials import Credential
 from cluster.repository.stores.errors import StatusError
 from cluster.repository.stores.fsspec_store import ObjectClient, Page
 from cluster.repository.stores.http_session import HttpSession, part_of
-from cluster.repository.stores.hub_layout import show_repository
 from cluster.repository.stores.location import Location
-from cluster.repository.stores.plain_models import made_file
+from cluster.repository.stores.plain_models import CONFIG_FILE, Shown, find_plain, made_file
 
 _ENDPOINT: Final = "https://huggingface.co"
 _DEFAULT_REVISION: Final = "main"
@@ -33,6 +32,48 @@ _DEFAULT_REVISION: Final = "main"
 _MAX_FILES: Final = 100_000
 _NEXT: Final = re.compile(r'<([^>]+)>\s*;\s*rel="?next"?')
 _MISSING: Final = 404
+# A version of a model holds at least one of these; folders of numbers may be anything.
+_VERSION: Final = re.compile(r"[0-9]+/(?:model\.[^/]+|xgboost\.[^/]+|checkpoint\.tl)(?:/.*)?")
+_PAPERS: Final = re.compile(r"(?:README|LICENSE|NOTICE)[^/]*|[^/]*\.md", re.IGNORECASE)
+
+
+def show_repository(location: str, name: str, paths: Iterable[str]) -> Shown:
+    """Return where files are shown, and where they lie.
+
+    Either folders at the top are models of a Triton repository, or the whole is one, or it has one
+    model file; the latter two are called as the repository.
+
+    Args:
+        location: Of the repository, for messages.
+        name: Of the repository, without its owner.
+        paths: Of all files.
+
+    Raises:
+        InvalidArgumentError: It is none of these.
+    """
+    visible = sorted(path for path in paths if not path.startswith("."))
+    models = {top for top, slash, rest in map(_split, visible) if slash and _is_of_model(rest)}
+    if models:
+        below = tuple(f"{model}/" for model in models)
+        return {path: path for path in visible if path.startswith(below)}
+    if any(map(_VERSION.fullmatch, visible)):
+        return {f"{name}/{path}": path for path in visible if not _PAPERS.fullmatch(path)}
+    found = find_plain(visible)
+    if isinstance(found, str):
+        raise InvalidArgumentError(
+            f"{location} is no model repository: {found}, or the layout of a Triton model "
+            f"repository (<model>/{CONFIG_FILE}, <model>/1/model.onnx)"
+        )
+    own = {f"{name}/1/{path}": source for path, source in found.version.items()}
+    return own | {f"{name}/{path}": source for path, source in found.shared.items()}
+
+
+def _is_of_model(rest: str) -> bool:
+    return rest == CONFIG_FILE or _VERSION.fullmatch(rest) is not None
+
+
+def _split(path: str) -> tuple[str, str, str]:
+    return path.partition("/")
 
 
 @dataclass(frozen=True, slots=True)

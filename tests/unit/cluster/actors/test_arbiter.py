@@ -14,7 +14,7 @@ import pytest
 from ray.exceptions import ActorDiedError
 
 from backends.api.errors import UnavailableError
-from cluster.actors import arbiter
+from cluster.actors import arbiter, calls
 from cluster.actors.arbiter import (
     NAME_PREFIX,
     ResourceArbiterActor,
@@ -43,7 +43,7 @@ class Ready:
 def starts(fake: FakeRay, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRay:
     """A node on which arbiters can be started."""
     monkeypatch.setattr(arbiter, "ResourceArbiterActor", Ready)
-    monkeypatch.setattr(arbiter, "time", fake)
+    monkeypatch.setattr(calls, "time", fake)
     monkeypatch.setattr(arbiter, "_session_folder", lambda: tmp_path)
     return fake
 
@@ -121,7 +121,7 @@ def test_an_arbiter_that_has_ended_by_itself_keeps_no_other_alive(
     fake: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = [f"{NAME_PREFIX}aa11/0", f"{NAME_PREFIX}bb22/0"]
-    monkeypatch.setattr(arbiter, "actor_names", lambda: listed)
+    monkeypatch.setattr(calls, "actor_names", lambda: listed)
     fake.have(listed[1], Ready())
     end_arbiters()
     assert not fake.actors

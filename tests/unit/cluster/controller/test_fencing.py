@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cluster.controller.durable_state import DurableState
-from cluster.controller.fencing import FencedStore, SupersededError
+from cluster.controller.store import FencedStore, SupersededError
 from cluster.models.override import Override
 from tests.support.control_plane_fakes import in_virtual_time
 from tests.support.controller_fakes import WRITE_S, FakeStore

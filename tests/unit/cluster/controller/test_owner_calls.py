@@ -12,7 +12,7 @@ from cluster.controller.durable_state import HANDOVER_KEY
 from cluster.controller.handover import decode_handover
 from cluster.controller.ownership import Owner
 from cluster.release import own_release
-from cluster.server.compatibility import ToldRelease, require_compatible
+from cluster.server.start_controller import ToldRelease, require_compatible
 from tests.support import controller_fakes
 from tests.support.control_plane_fakes import DRAIN_S, LOAD_S, in_virtual_time
 from tests.support.controller_fakes import FakeHost, write_model

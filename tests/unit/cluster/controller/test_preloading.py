@@ -11,7 +11,7 @@ import pytest
 
 from backends.api.model_config import ModelConfig
 from backends.environments.requirement_lines import Requirements
-from cluster.controller.preloading import FRAMEWORKS, Preloading
+from cluster.controller.prestarting import FRAMEWORKS, Preloading
 
 
 def instance(

@@ -11,8 +11,7 @@ import pytest
 from backends.api.errors import UnavailableError
 from backends.api.model_config import InstanceGroup
 from cluster.devices.inventory import Gpu, Inventory
-from cluster.instances.device_leases import MEASURE_S, DeviceLeases, DeviceRules
-from cluster.instances.gpu_memory import GpuMemory
+from cluster.instances.device_leases import MEASURE_S, DeviceLeases, DeviceRules, GpuMemory
 from cluster.instances.live import find_live_instances
 from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-from cluster.instances.gpu_memory import MOST_MODELS, GpuMemory
+from cluster.instances.device_leases import MOST_MODELS, GpuMemory
 
 MB = 1 << 20
 

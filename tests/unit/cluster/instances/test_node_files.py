@@ -15,6 +15,7 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
+from cluster.actors import calls
 from cluster.actors.controller_client import CONTROLLER_NAME
 from cluster.instances import node_files
 from cluster.instances.node_files import (
@@ -23,11 +24,13 @@ from cluster.instances.node_files import (
     end_node_files,
     fetch_to_node,
     offer_files,
+    prefetch_to_node,
     start_node_files,
+    stop_prefetch,
     tell_agents,
+    view_of_cache,
     withdraw_files,
 )
-from cluster.instances.prefetch import prefetch_to_node, stop_prefetch, view_of_cache
 from cluster.repository.agents.contracts import Action
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import AgentCall, ModelFile, ModelFiles
@@ -94,6 +97,7 @@ class Earlier:
 def _on_the_double(fake: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_files, "NodeFilesActor", Files)
     monkeypatch.setattr(node_files, "time", fake)
+    monkeypatch.setattr(calls, "time", fake)
 
 
 def of_node(fake: FakeRay, node_id: str | None = None) -> FakeActor:
@@ -243,7 +247,7 @@ def test_the_actors_of_all_nodes_end_and_no_others(
     fake.have(CONTROLLER_NAME, Files())
     names = list(fake.actors)
     # One has ended by itself after it was listed.
-    monkeypatch.setattr(node_files, "actor_names", lambda: [f"{NAME_PREFIX}gone", *names])
+    monkeypatch.setattr(calls, "actor_names", lambda: [f"{NAME_PREFIX}gone", *names])
     end_node_files()
     assert list(fake.actors) == [CONTROLLER_NAME]
 

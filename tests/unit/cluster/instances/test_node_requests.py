@@ -5,7 +5,7 @@
 import pytest
 from ray.exceptions import RayError
 
-from cluster.instances.node_requests import RequestedNodes
+from cluster.instances.prestart import RequestedNodes
 from cluster.placement.node_requests import NODE_ID_LABEL, NodeRequest, NodeShape
 from tests.support.fake_ray import FakeRay
 

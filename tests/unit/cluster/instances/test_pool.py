@@ -17,11 +17,10 @@ from backends.api.errors import (
     UnavailableError,
 )
 from backends.environments.requirement_lines import Requirements
-from cluster.instances.host import ActorLostError, EnvironmentFailedError
+from cluster.instances.host import ActorLostError, EnvironmentFailedError, Knock
 from cluster.instances.live import find_live_instances, kill_instances, retire_instances
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
-from cluster.instances.reachability import Knock
 from cluster.placement.demand import ClusterResources, NodeResources
 from deployments.instance.progress import Progress
 from deployments.metrics.counters import Snapshot, decode

@@ -4,7 +4,8 @@ import socket
 
 import pytest
 
-from cluster.instances.reachability import Knock, knock
+from cluster.instances.actor_host import knock
+from cluster.instances.host import Knock
 
 # Longer than the kernel of this machine needs, however busy that is.
 PATIENCE_S = 30.0

@@ -12,8 +12,13 @@ from backends.api.model_config import ModelConfig
 from backends.api.request import ParameterValue
 from cluster.models.override import Override, choose_override, read_override
 from cluster.models.records import Records
-from cluster.models.states import DORMANT_REASON, ModelRecord, VersionRecord, index_rows
-from cluster.models.status import status_rows
+from cluster.models.states import (
+    DORMANT_REASON,
+    ModelRecord,
+    VersionRecord,
+    index_rows,
+    status_rows,
+)
 from deployments.contracts.routing_table import (
     UNLOADED_REASON,
     InstanceEndpoint,

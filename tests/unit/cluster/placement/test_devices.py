@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import InstanceGroup
 from cluster.devices.inventory import AMD, Gpu
-from cluster.placement.demand import ClusterResources, NodeResources
+from cluster.placement.demand import ClusterResources, NodeResources, Waits
 from cluster.placement.devices import Admission, assign_device
 from cluster.placement.leases import Lease, Leases
 from cluster.placement.planner import demand_of
-from cluster.placement.waits import Waits
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 from tests.support.gpu_clusters import (
     EIGHT,

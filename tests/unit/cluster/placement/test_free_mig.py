@@ -9,9 +9,9 @@ import pytest
 
 from backends.api.model_config import InstanceGroup
 from cluster.devices.inventory import Gpu, MigDevice
+from cluster.placement.demand import Waits
 from cluster.placement.devices import Admission, assign_device
 from cluster.placement.leases import Leases
-from cluster.placement.waits import Waits
 from tests.support.gpu_clusters import GB, cluster, lease, mig_gpu, specs_of
 
 ON_FIRST = InstanceGroup("g", "KIND_GPU", 1, gpus=(0,))

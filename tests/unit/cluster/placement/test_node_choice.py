@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 
 from backends.api.model_config import InstanceGroup, ModelConfig
-from cluster.placement.demand import ClusterResources, NodeResources
+from cluster.placement.demand import ClusterResources, NodeResources, Waits
 from cluster.placement.devices import Admission, assign_device
 from cluster.placement.leases import Leases
 from cluster.placement.node_choice import Occupancy, blocked_by, choose_node
 from cluster.placement.planner import PoolRequest, plan_pool
-from cluster.placement.waits import Waits
 from deployments.instance.spec import InstanceSpec, NodeAssignment
 from tests.support import gpu_clusters
 

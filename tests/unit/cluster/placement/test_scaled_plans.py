@@ -13,11 +13,12 @@ from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.planner import (
     PoolRequest,
     group_count,
+    instances_by_node,
     plan_pool,
     regroup,
     replan_pool,
+    staying_first,
 )
-from cluster.placement.staying import instances_by_node, staying_first
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
 

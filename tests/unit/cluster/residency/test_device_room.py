@@ -11,8 +11,7 @@ import pytest
 
 from backends.api.model_config import InstanceGroup
 from cluster.devices.inventory import Gpu, Inventory
-from cluster.instances.device_leases import DeviceLeases, DeviceRules
-from cluster.instances.gpu_memory import GpuMemory
+from cluster.instances.device_leases import DeviceLeases, DeviceRules, GpuMemory
 from cluster.instances.placer import Placer
 from cluster.placement.demand import ClusterResources
 from cluster.placement.explanation import InstanceStatus

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backends.api.custom_metrics import CustomFamily, CustomMetric, MetricKind
-from cluster.rollout.custom_counters import CustomCounters
+from cluster.rollout.evidence import CustomCounters
 from cluster.rollout.state import State, created
 from deployments.metrics.counters import Snapshot
 from deployments.rollouts.reading import read_rollout

@@ -15,8 +15,8 @@ from backends.api.errors import InvalidArgumentError, NotFoundError
 from backends.api.model_config import ModelConfig
 from cluster.models.records import Records
 from cluster.models.states import VersionRecord
-from cluster.rollout.custom_counters import CustomCounters
 from cluster.rollout.driver import Rollouts
+from cluster.rollout.evidence import CustomCounters
 from cluster.rollout.state import decode
 from deployments.contracts.arm_report import ArmReport, encode_arms
 from deployments.contracts.control import RolloutAction

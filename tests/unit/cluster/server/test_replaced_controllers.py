@@ -17,8 +17,8 @@ from cluster.options.parsing import ServerOptions, from_mapping
 from cluster.options.secret_values import SECRETS_KEY
 from cluster.release import own_release
 from cluster.server import start_controller
-from cluster.server.compatibility import ToldRelease
 from cluster.server.start_controller import (
+    ToldRelease,
     create_another,
     find_controller,
     get_or_create_controller,

@@ -12,8 +12,7 @@ from cluster.controller.ownership import Owner
 from cluster.options.parsing import from_mapping
 from cluster.release import own_release
 from cluster.server import start_controller
-from cluster.server.compatibility import ToldRelease
-from cluster.server.start_controller import get_or_create_controller
+from cluster.server.start_controller import ToldRelease, get_or_create_controller
 
 OPTIONS = from_mapping({"model_repository": "/m"})
 OTHERS = from_mapping({"model_repository": "/m", "log_verbose": 1})
@@ -53,7 +52,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(start_controller.ray, "get", lambda reference: reference())
     monkeypatch.setattr(start_controller, "told_release", lambda _: ToldRelease(str(own_release())))
     monkeypatch.setattr(start_controller, "kill_controller", lambda h: h.log.append("kill"))
-    monkeypatch.setattr(start_controller, "_internal_kv_del", lambda *_, **__: None, raising=False)
+    monkeypatch.setattr(start_controller.Rows, "delete", lambda *_: None)
     return resumed
 
 

@@ -17,7 +17,7 @@ from cluster.controller.ownership import LEASE_S, Owner
 from cluster.options.parsing import from_mapping
 from cluster.release import own_release
 from cluster.server.code_place import find_code
-from cluster.server.compatibility import ToldRelease
+from cluster.server.start_controller import ToldRelease
 from cluster.server.upgrade import Standing, standing, upgrade
 from cluster.server.upgrade_command import main, rendered
 from deployments.contracts.protocols import told

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.api.errors import ResourceExhaustedError
-from cluster.tenancy.division import divide, divide_whole
-from cluster.tenancy.lease_board import LeaseBoard
+from cluster.tenancy.lease_board import LeaseBoard, divide, divide_whole
 from deployments.tenants.desk import Admission, TenantDesk
 from deployments.tenants.leases import (
     RENEW_S,

@@ -16,7 +16,7 @@ from backends.api.errors import (
 from cluster.repository.remote import RemoteFileSystem
 from cluster.repository.skeletons import Skeletons
 from cluster.repository.stores.contracts import Store
-from cluster.repository.stores.hub_layout import show_repository
+from cluster.repository.stores.hub import show_repository
 from cluster.repository.stores.opening import open_store
 from cluster.repository.stores.retry import RetryPolicy
 from deployments.model_files.contracts import FileChangedError

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from backends.api.model_config import InstanceGroup
-from cluster.controller.node_demand import NodeDemand
+from cluster.controller.node_policies import NodeDemand
 from cluster.devices.inventory import Gpu, Inventory
 from cluster.placement.nodes import SHARED_S
 from deployments.instance.spec import InstanceSpec

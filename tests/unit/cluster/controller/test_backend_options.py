@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a controller tells its instances' pools of GPUs, and what it knows again after a restart."""
 
-from cluster.controller.device_rules import device_rules
+from cluster.controller.backend_options import device_rules
 from cluster.controller.durable_state import DurableState
 from cluster.options.parsing import from_mapping
 from tests.support import virtual_time

@@ -92,7 +92,6 @@ class Instance:
 def table(
     *instances: Instance,
     state: ModelReadyState = ModelReadyState.READY,
-    reason: str = "",
     initialised: bool = True,
     version: int = 0,
     config: ModelConfig = CONFIG,
@@ -102,7 +101,7 @@ def table(
     entry = ModelVersion(
         1,
         state,
-        reason,
+        "",
         config,
         instances=tuple(each.endpoint for each in instances),
         leaving=tuple(each.endpoint for each in leaving),

@@ -3,9 +3,10 @@
 # ruff: noqa: N802 - NVML's names
 """A stand-in for the module ``pynvml``: GPUs as a test describes them, and calls that fail."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 GB = 1 << 30
 
@@ -41,6 +42,26 @@ class FakeGpu:
     processes: dict[int, int | None] = field(default_factory=dict)
 
 
+# By call, what it answers of a handle.
+_READ: Final[dict[str, Callable[[Any], Any]]] = {
+    "nvmlDeviceGetUUID": lambda device: device.uuid,
+    "nvmlDeviceGetName": lambda device: device.name,
+    "nvmlDeviceGetMemoryInfo": lambda device: SimpleNamespace(
+        total=device.total, free=device.total - device.used, used=device.used
+    ),
+    "nvmlDeviceGetCudaComputeCapability": lambda device: device.capability,
+    "nvmlDeviceGetPciInfo": lambda device: SimpleNamespace(busId=device.bus_id),
+    "nvmlDeviceGetMigMode": lambda device: [int(device.mig is not None)] * 2,
+    "nvmlDeviceGetMaxMigDeviceCount": lambda device: 7,
+    "nvmlDeviceGetAttributes": lambda device: SimpleNamespace(
+        gpuInstanceSliceCount=device.slices, memorySizeMB=device.total // (1 << 20) - 200
+    ),
+    "nvmlDeviceGetComputeRunningProcesses": lambda device: [
+        SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in device.processes.items()
+    ],
+}
+
+
 class FakeNvml:
     """The module.
 
@@ -74,24 +95,16 @@ class FakeNvml:
         self._may_fail("nvmlDeviceGetHandleByIndex", gpu)
         return gpu
 
-    def nvmlDeviceGetUUID(self, handle: Any) -> str:
-        self._may_fail("nvmlDeviceGetUUID", handle)
-        return str(handle.uuid)
+    def __getattr__(self, call: str) -> Any:
+        """Return a call that reads something of a GPU or a MIG device."""
+        if call not in _READ:
+            raise AttributeError(call)
 
-    def nvmlDeviceGetName(self, handle: Any) -> str:
-        self._may_fail("nvmlDeviceGetName", handle)
-        return str(handle.name)
+        def read(handle: Any, version: int | None = None) -> Any:
+            self._may_fail(call, handle)
+            return _READ[call](handle)
 
-    def nvmlDeviceGetMemoryInfo(self, handle: Any, version: int | None = None) -> Any:
-        del version
-        self._may_fail("nvmlDeviceGetMemoryInfo", handle)
-        return SimpleNamespace(
-            total=handle.total, free=handle.total - handle.used, used=handle.used
-        )
-
-    def nvmlDeviceGetCudaComputeCapability(self, handle: Any) -> tuple[int, int]:
-        self._may_fail("nvmlDeviceGetCudaComputeCapability", handle)
-        return handle.capability  # type: ignore[no-any-return]
+        return read
 
     def nvmlDeviceGetNumaNodeId(self, handle: Any) -> int:
         self._may_fail("nvmlDeviceGetNumaNodeId", handle)
@@ -99,34 +112,11 @@ class FakeNvml:
             raise NVMLError("Not Supported")
         return int(handle.numa_node)
 
-    def nvmlDeviceGetPciInfo(self, handle: Any) -> Any:
-        self._may_fail("nvmlDeviceGetPciInfo", handle)
-        return SimpleNamespace(busId=handle.bus_id)
-
-    def nvmlDeviceGetMigMode(self, device: Any) -> list[int]:
-        self._may_fail("nvmlDeviceGetMigMode", device)
-        is_on = int(device.mig is not None)
-        return [is_on, is_on]
-
-    def nvmlDeviceGetMaxMigDeviceCount(self, device: Any) -> int:
-        self._may_fail("nvmlDeviceGetMaxMigDeviceCount", device)
-        return 7
-
     def nvmlDeviceGetMigDeviceHandleByIndex(self, device: Any, index: int) -> Any:
         self._may_fail("nvmlDeviceGetMigDeviceHandleByIndex", device)
         if index not in device.mig:
             raise NVMLError("Not Found")
         return device.mig[index]
-
-    def nvmlDeviceGetAttributes(self, device: Any) -> Any:
-        self._may_fail("nvmlDeviceGetAttributes", device)
-        return SimpleNamespace(
-            gpuInstanceSliceCount=device.slices, memorySizeMB=device.total // (1 << 20) - 200
-        )
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> list[Any]:
-        self._may_fail("nvmlDeviceGetComputeRunningProcesses", handle)
-        return [SimpleNamespace(pid=p, usedGpuMemory=n) for p, n in handle.processes.items()]
 
     def _may_fail(self, call: str, handle: Any = None) -> None:
         uuid = "" if handle is None else handle.uuid

@@ -36,7 +36,6 @@ class RecordedReply:
         self.status: int | None = None
         self.details = ""
         self.timeout_ns, self.retry_s = 0, 0.0
-        self.answers_held_bytes, self.let_go_bytes = 0, 0
         self.done = asyncio.Event()
 
     def send(self, message: bytes | Sequence[bytes]) -> None:
@@ -49,10 +48,10 @@ class RecordedReply:
         self.done.set()
 
     def hold(self, count_bytes: int) -> None:
-        self.answers_held_bytes += count_bytes
+        """What an answer holds is nothing to it."""
 
     def let_go(self, count_bytes: int) -> None:
-        self.let_go_bytes += count_bytes
+        """Nor is what it lets go."""
 
     def complete(self, message: bytes | Sequence[bytes]) -> None:
         self.send(message)

@@ -8,7 +8,7 @@ What runs in C, as copying a dictionary does, counts as one. What is compiled co
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 
 def instructions(work: Callable[[], object]) -> int:
@@ -31,3 +31,15 @@ def instructions(work: Callable[[], object]) -> int:
     finally:
         sys.settrace(before)
     return count
+
+
+class NotWalked(dict[Any, Any]):
+    """Things each of which can be found, and none of which is visited."""
+
+    def _walk(self) -> NoReturn:
+        raise AssertionError("all are walked")
+
+    __iter__ = _walk
+    items = _walk
+    keys = _walk
+    values = _walk

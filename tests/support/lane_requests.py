@@ -13,13 +13,20 @@ import numpy as np
 
 from backends.api.backend import ExecuteBatch, ModelInstance
 from backends.api.errors import TritonError
-from backends.api.model_config import ModelConfig
+from backends.api.model_config import (
+    DynamicBatching,
+    ModelConfig,
+)
 from backends.api.request import InferenceRequest, InferenceResponse, tensor_from_numpy
 from deployments.instance.ending import OnFault, log_fault
 from deployments.instance.executor import Executor
 from deployments.instance.lead import Lead
 from deployments.metrics.counters import InstanceStatistics
 from deployments.reactor.reactor import Reactor
+
+PLAIN = ModelConfig("m", max_batch_size=8)
+BATCHING = ModelConfig("m", max_batch_size=8, dynamic_batching=DynamicBatching())
+DECOUPLED = ModelConfig("m", max_batch_size=8, decoupled=True)
 
 
 class RecordedRequest:
@@ -190,3 +197,11 @@ async def outcome(request: RecordedRequest) -> InferenceResponse | TritonError |
     async with asyncio.timeout(30):
         await request.done
     return request.outcomes[-1]
+
+
+async def held(executor: Any, model: ScriptedModel) -> RecordedRequest:
+    """Submit a request and return once the model executes it and waits at its gate."""
+    request = lane_request()
+    executor.received([request])
+    await asyncio.to_thread(model.entered.wait, 30)
+    return request

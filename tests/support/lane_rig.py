@@ -37,9 +37,9 @@ def request_of(*sizes: int, fill: bytes = b"x", **fields: Any) -> InferenceReque
     return InferenceRequest("model", 1, inputs=inputs, **fields)
 
 
-def response_of(*sizes: int, fill: bytes = b"y") -> InferenceResponse:
+def response_of(*sizes: int) -> InferenceResponse:
     outputs = [
-        Tensor(f"OUTPUT{n}", "UINT8", (size,), memoryview(fill * size))
+        Tensor(f"OUTPUT{n}", "UINT8", (size,), memoryview(b"y" * size))
         for n, size in enumerate(sizes)
     ]
     return InferenceResponse("model", "1", outputs=outputs)
@@ -258,10 +258,10 @@ class RawPeer:
         self.write(self.handshake.open())
         self.write(self.handshake.feed(await self.reader.readexactly(72)))
 
-    async def set_up(self, first: Setup = NO_SLABS_OFFERED) -> Setup:
+    async def set_up(self) -> Setup:
         """As a client: shake hands and set up."""
         await self.prove()
-        self.write(frame(SETUP, message=encode(first)))
+        self.write(frame(SETUP, message=encode(NO_SLABS_OFFERED)))
         answer = decode_setup((await self.next_frame()).message)
         self.write(frame(SETUP, message=encode(Setup(maps_yours=True))))
         return answer
@@ -272,11 +272,11 @@ class RawPeer:
         self.write(handshake.feed(await self.reader.readexactly(40)))
         handshake.feed(await self.reader.readexactly(32))
 
-    async def accept_set_up(self, setup: Setup = NO_SLABS_OFFERED) -> Setup:
+    async def accept_set_up(self) -> Setup:
         """As a server: shake hands and set up."""
         await self.accept()
         theirs = decode_setup((await self.next_frame()).message)
-        self.write(frame(SETUP, message=encode(setup)))
+        self.write(frame(SETUP, message=encode(NO_SLABS_OFFERED)))
         await self.next_frame()
         return theirs
 

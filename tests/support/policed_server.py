@@ -9,7 +9,7 @@ import json
 import secrets
 import ssl
 import urllib.error
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,6 @@ class PolicedServer:
         self,
         policy: Mapping[str, Any],
         models: Path,
-        load: Collection[str] | None = None,
         shown: Iterable[str] = (),
     ) -> Iterator[None]:
         """Have a policy hold, and a module's models served, while the block runs.
@@ -103,7 +102,6 @@ class PolicedServer:
         Args:
             policy: The policy. The block may write others into the file.
             models: A folder of models.
-            load: Those to load; all if None.
             shown: What the block's users show to be let in.
 
         Raises:
@@ -111,7 +109,7 @@ class PolicedServer:
         """
         self._shown.update(shown)
         self.take(policy)
-        with brought(self, models, load):
+        with brought(self, models):
             try:
                 yield
             finally:

@@ -83,12 +83,20 @@ class Node:
         ports: PortRange = ANY_PORT,
     ) -> Router:
         """Have one more router."""
-        router = Router(self.node_id, SECRET, SlabPool(1 << 20))
+        router = self.made()
         self.routers.append(router)
         lanes = LaneSettings(heartbeat_timeout_s=silence_s, ports=ports)
         router.join_node(NodeMember(self.node_id, SECRET, may_hold, "127.0.0.1", lanes))
-        await until(lambda: has_holder(router))
+        await self.joined(router)
         return router
+
+    def made(self) -> Router:
+        """Return a router of this node that has not joined it."""
+        return Router(self.node_id, SECRET, SlabPool(1 << 20))
+
+    async def joined(self, router: Router) -> None:
+        """Wait until it knows a holder."""
+        await until(lambda: has_holder(router))
 
     async def end(self, router: Router) -> None:
         """Close a router, unless that was done."""

@@ -93,14 +93,12 @@ SINGLE = ModelConfig("m")
 class PoolInstanceRun:
     """Executes the batches that lie at it one after the other, each for a while."""
 
-    def __init__(self, pool: "PoolRun", name: str, *, is_limited: bool) -> None:
+    def __init__(self, pool: "PoolRun", name: str) -> None:
         self.pool = pool
         self.name = name
-        self.is_limited = is_limited
         self.feeder: Any = make_feeder(pool.config)
         self.lies_here: list[Batch[Any]] = []
         self.is_executing = False
-        self.executed_count = 0
 
     def take(self, batch: Batch[Any]) -> None:
         self.lies_here.append(batch)
@@ -129,7 +127,6 @@ class PoolInstanceRun:
         self.is_executing = False
         if pool.instances.get(self.name) is not self:
             return
-        self.executed_count += 1
         places = [at for at, each in enumerate(items) if getattr(each, "is_rescheduled", False)]
         if self.feeder is not None:
             self.feeder.executed(items, list(slots))
@@ -203,7 +200,7 @@ class PoolRun:
         return homes
 
     def join(self, name: str, *, is_limited: bool = False, **running: Any) -> None:
-        self.instances[name] = PoolInstanceRun(self, name, is_limited=is_limited)
+        self.instances[name] = PoolInstanceRun(self, name)
         self.queue.join(name, now_ns=self.now_ns, is_limited=is_limited, **running)
 
     def leave(self, name: str) -> None:

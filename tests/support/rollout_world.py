@@ -144,10 +144,10 @@ class Version:
 STEPS = (Step(500, 120.0, 200), Step(2000, 120.0, 500), Step(5000, 120.0, 1000))
 
 
-def canary(analysis: Analysis | None = None, steps: tuple[Step, ...] = STEPS) -> Rollout:
+def canary() -> Rollout:
     """Return a canary of version 2 beside version 1."""
     arms = (Arm("stable", 1, 10_000), Arm("canary", 2, 0))
-    return Rollout(Kind.CANARY, arms, steps=steps, analysis=analysis or Analysis())
+    return Rollout(Kind.CANARY, arms, steps=STEPS, analysis=Analysis())
 
 
 def run(

@@ -52,16 +52,15 @@ def graph(
     steps: Sequence[EnsembleStep],
     models: Sequence[ModelConfig],
     *,
-    batch: int = 8,
     decoupled: bool = False,
     dims: tuple[int, ...] = DIMS,
     parameters: Mapping[str, str] | None = None,
 ) -> StepGraph:
     by_name = {each.name: each for each in models}
-    base = model("e", inputs, outputs, batch=batch, decoupled=decoupled, dims=dims)
+    base = model("e", inputs, outputs, decoupled=decoupled, dims=dims)
     config = ModelConfig(
         "e",
-        max_batch_size=batch,
+        max_batch_size=base.max_batch_size,
         decoupled=decoupled,
         input=base.input,
         output=base.output,

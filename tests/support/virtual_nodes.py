@@ -24,11 +24,8 @@ from deployments.instance.readiness import Readiness
 from deployments.lane.server import LaneServer
 from deployments.pool_queue.alarm import LoopClock
 from deployments.reactor.reactor import Reactor
-from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
 from deployments.scheduling.scheduler import Decision
-from deployments.settings.lane_settings import LaneSettings
-from deployments.settings.port_range import ANY_PORT, PortRange
 from deployments.shared_memory.objects import RegionMemory
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
@@ -212,15 +209,9 @@ class VirtualNode(Node):
         self._chance = chance
         self._dial_s = dial_s
 
-    async def join(
-        self,
-        *,
-        may_hold: bool = True,
-        silence_s: float = 0.0,
-        ports: PortRange = ANY_PORT,
-    ) -> Router:
-        """Have one more router."""
-        router = Router(self.node_id, SECRET, SlabPool(1 << 20))
+    def made(self) -> Router:
+        """See `Node.made`."""
+        router = super().made()
         connect = router.links._connect
 
         async def dial(*args: Any) -> Any:
@@ -228,12 +219,12 @@ class VirtualNode(Node):
             return await connect(*args)
 
         router.links._connect = dial
-        lanes = LaneSettings(heartbeat_timeout_s=silence_s, ports=ports)
-        router.join_node(NodeMember(self.node_id, SECRET, may_hold, "127.0.0.1", lanes))
-        router.node_pools.clock = LoopClock()
-        self.routers.append(router)
-        await until(lambda: has_holder(router))
         return router
+
+    async def joined(self, router: Router) -> None:
+        """See `Node.joined`; time is virtual."""
+        router.node_pools.clock = LoopClock()
+        await until(lambda: has_holder(router))
 
     async def kill(self, router: Router) -> None:
         """End a router's process: its sockets close, and it does nothing more."""

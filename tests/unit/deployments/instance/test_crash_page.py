@@ -11,8 +11,7 @@ from deployments.instance.crash_page import CrashPage
 from deployments.lane.client import LaneClient
 from deployments.lane.server import LaneServer
 from deployments.slabs.pool import SlabPool
-from tests.support.executor_loads import PLAIN
-from tests.support.lane_requests import ScriptedModel, running
+from tests.support.lane_requests import PLAIN, ScriptedModel, running
 from tests.support.lane_rig import SECRET, Sink, request_of
 
 

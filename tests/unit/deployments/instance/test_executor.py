@@ -21,10 +21,13 @@ from backends.api.model_config import (
     QueuePolicy,
 )
 from backends.api.request import InferenceResponse, TraceContext
-from tests.support.executor_loads import BATCHING, DECOUPLED, PLAIN, held
 from tests.support.lane_requests import (
+    BATCHING,
+    DECOUPLED,
+    PLAIN,
     ScriptedModel,
     echo,
+    held,
     lane_request,
     outcome,
     running,

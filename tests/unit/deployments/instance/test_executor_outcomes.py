@@ -16,10 +16,13 @@ from backends.api.errors import (
 )
 from backends.api.request import InferenceResponse
 from tests.support.examples import examples
-from tests.support.executor_loads import BATCHING, DECOUPLED, PLAIN, held
 from tests.support.lane_requests import (
+    BATCHING,
+    DECOUPLED,
+    PLAIN,
     ScriptedModel,
     echo,
+    held,
     lane_request,
     outcome,
     running,

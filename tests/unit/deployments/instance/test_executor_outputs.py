@@ -15,10 +15,12 @@ from backends.api.model_config import (
     ModelOutput,
 )
 from backends.api.request import InferenceResponse, tensor_as_numpy, tensor_from_numpy
-from tests.support.executor_loads import BATCHING, PLAIN, held
 from tests.support.lane_requests import (
+    BATCHING,
+    PLAIN,
     RecordedRequest,
     ScriptedModel,
+    held,
     lane_request,
     outcome,
     running,

@@ -14,8 +14,8 @@ from deployments.pool_queue.messages import Load
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.waiting_ticket import WaitingTicket
 from deployments.scheduling.holds import NO_HOLDS
+from tests.support.instruction_count import NotWalked
 from tests.support.lane_rig import until
-from tests.support.not_walked import NotWalked
 from tests.support.ticket_rig import CONFIG, EPOCH, Request, TicketRig
 
 OTHERS = 10_000

@@ -17,9 +17,9 @@ from deployments.routing.waiting_requests import WaitingRequests
 from deployments.slabs.pool import SlabPool
 from tests.support import virtual_time
 from tests.support.cluster_of_instances import request
+from tests.support.instruction_count import NotWalked
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import SECRET, Sink, until
-from tests.support.not_walked import NotWalked
 from tests.support.pool_node import node_of
 from tests.support.pool_rig import PooledInstance
 

@@ -55,7 +55,6 @@ from deployments.model_files.layout import cache_folder
 from deployments.response_cache.factory import make_store
 from deployments.routing.holding import IsLeaving, hold_while_needed
 from deployments.routing.links import Heartbeat
-from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
 from deployments.routing.start_gate import StartGate
 from deployments.routing.table_watch import TableWatch
@@ -152,15 +151,7 @@ class Ingress:
             heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
         )
         self._set_up_router(controller)
-        self._router.join_node(
-            NodeMember(
-                node_id,
-                secret,
-                may_hold=True,
-                host=ray.util.get_node_ip_address(),
-                lanes=settings.lanes,
-            )
-        )
+        self._router.join_node(ray.util.get_node_ip_address())
         self._plane = DataPlane(
             settings.server_id,
             self._router,

@@ -140,7 +140,7 @@ def serve(host: str, lanes: LaneSettings) -> None:
         incarnation=_INCARNATION,
     )
     uds = f"\0manta-bench-{time.monotonic_ns()}"
-    _, tcp = server.start(uds, host, lanes.ports, tls=lane_tls(lanes.tls, SECRET).server)
+    tcp = server.start(uds, host, lanes.ports, tls=lane_tls(lanes.tls, SECRET).server)
     endpoint = InstanceEndpoint("m/1#0", _INCARNATION, _THERE, uds, tcp)
     sys.stdout.write(json.dumps(asdict(endpoint)) + "\n")
     sys.stdout.flush()

@@ -49,7 +49,7 @@ from deployments.instance.lead import Lead
 from deployments.instance.load_watch import LoadWatch
 from deployments.instance.loading import LoadedInstance, load_instance
 from deployments.instance.main_thread import MAIN
-from deployments.instance.model_calls import RouterCaller
+from deployments.instance.model_calls import CallingProcess, RouterCaller
 from deployments.instance.model_files import FetchToNode, with_local_files
 from deployments.instance.model_signals import MODEL_CODE, guard_handlers
 from deployments.instance.plain_process import become_plain
@@ -249,8 +249,7 @@ class ModelInstanceActor:
         return self._reactor.submit(self._lanes.close)
 
     def _make_caller(self, connect: Callable[[], ControllerLink]) -> RouterCaller:
-        return RouterCaller(
-            connect,
+        process = CallingProcess(
             node_id=ray.get_runtime_context().get_node_id(),
             incarnation=self._incarnation,
             secret=self._spec.secret,
@@ -258,6 +257,7 @@ class ModelInstanceActor:
             cache=self._spec.cache,
             lanes=self._spec.lanes,
         )
+        return RouterCaller(connect, process)
 
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
         spec = self._spec
@@ -291,7 +291,7 @@ class ModelInstanceActor:
             memory=memory,
             crash_place=page.place,
         )
-        _, tcp = self._lanes.start(
+        tcp = self._lanes.start(
             uds, host, spec.lanes.ports, tls=lane_tls(spec.lanes.tls, spec.secret).server
         )
         self._progress = ProgressWatch(executor, self._reactor)

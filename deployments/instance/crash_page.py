@@ -11,7 +11,6 @@ from pathlib import Path
 
 from deployments.instance.work import Work
 from deployments.lane.crash_report import PAGE_BYTES, WORD_BYTES, CrashPlace
-from deployments.lane.server_request import ServerRequest
 from deployments.slabs.memfds import sealed_memfd
 
 
@@ -35,10 +34,9 @@ class CrashPage:
         words = self._words
         count = 0
         for work in works:
-            lane = work.lane
-            if isinstance(lane, ServerRequest) and count + 1 < PAGE_BYTES // WORD_BYTES:
+            if count + 1 < PAGE_BYTES // WORD_BYTES:
                 count += 1
-                words[count] = lane.mark
+                words[count] = work.lane.mark
         words[0] = count
 
 

@@ -33,9 +33,9 @@ from deployments.instance.outbox import AnyWork, Outbox
 from deployments.instance.process_load import Activity
 from deployments.instance.pushed_batches import PushedBatches
 from deployments.instance.settlement import Settlement
-from deployments.instance.streams import StreamExit
 from deployments.instance.thread import ExecutionThread
-from deployments.instance.work import ExecutedModel, LaneRequest, StreamWork, UnaryWork
+from deployments.instance.work import ExecutedModel, StreamWork, UnaryWork
+from deployments.lane.server_request import ServerRequest
 from deployments.metrics.counters import (
     ExecutionTimes,
     FailureReason,
@@ -116,19 +116,19 @@ class Executor:
         self.grant = conditions.grant
         self._statistics = statistics or InstanceStatistics()
         self.outbox = Outbox(config.name, self.mutex, lead.reactor)
-        self._settlement = Settlement(config.name, self._statistics, self.outbox)
-        self.make_work: Callable[[ExecutedModel, LaneRequest, int], AnyWork] = UnaryWork
+        self._settlement = Settlement(
+            config.name, self.mutex, self._statistics, self.outbox, self._post_flush, clock_ns
+        )
+        self.make_work: Callable[[ExecutedModel, ServerRequest, int], AnyWork] = UnaryWork
         if config.decoupled:
-            streams = StreamExit(
-                self.mutex, self._settlement, self.outbox, self._post_flush, clock_ns
-            )
-            self.make_work = partial(StreamWork, streams)
+            self.make_work = partial(StreamWork, self._settlement)
         # Of an adopted instance; its scheduler, too.
         self._pushed: PushedBatches | None = None
         self._is_executing = False
         self._decision_count = 0
+        # Whether the thread shall end once there is nothing to execute.
         self.is_closing = False
-        self._worker_thread = ExecutionThread[AnyWork, Execution](lead, self.mutex, clock_ns)
+        self._worker_thread = ExecutionThread(lead, self.mutex, clock_ns)
         self._ended = threading.Event()
         self.feeder: SequenceFeeder[AnyWork] | None = make_feeder(config, state_files or {})
         self._groups = None if self.feeder is None else FedGroups(self.feeder)
@@ -138,7 +138,7 @@ class Executor:
 
     # The side of the thread that turns the reactor.
 
-    def received(self, requests: Sequence[LaneRequest]) -> None:
+    def received(self, requests: Sequence[ServerRequest]) -> None:
         """Take requests; each gets its outcome later, or now when it cannot be queued."""
         now_ns = self.clock_ns()
         make, model = self.make_work, self.model
@@ -313,7 +313,7 @@ class Executor:
         self._reactor.interrupt()
         return await asyncio.to_thread(self._ended.wait, timeout_s)
 
-    # The execution thread's side; implements `deployments.instance.thread.Steps`.
+    # The execution thread's side; `ExecutionThread` calls it.
 
     def run(self) -> None:
         """Execute batches on the calling thread until `close`, then close the instance."""

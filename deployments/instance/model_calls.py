@@ -15,6 +15,7 @@ import importlib
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from backends.api.errors import (
@@ -34,7 +35,6 @@ from deployments.slabs.pool import SlabPool
 
 if TYPE_CHECKING:
     from deployments.instance.model_router import ModelRouter
-    from deployments.routing.router import Router
     from deployments.routing.served_model import ServedModel
 
 T = TypeVar("T")
@@ -43,11 +43,11 @@ T = TypeVar("T")
 _START_TIMEOUT_S: Final = 30.0
 
 
-class RouterCaller:
-    """Implements `backends.api.model_caller.ModelCaller`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallingProcess:
+    """What the router of a process is made of whose model calls others.
 
-    Args:
-        connect: Makes the link to the controller.
+    Attributes:
         node_id: Ray node of this process.
         incarnation: This instance, which is never called.
         secret: Key of the lanes' handshake.
@@ -56,25 +56,26 @@ class RouterCaller:
         lanes: The server's options about lanes.
     """
 
-    def __init__(
-        self,
-        connect: Callable[[], ControllerLink],
-        *,
-        node_id: str,
-        incarnation: str,
-        secret: bytes,
-        slabs: SlabPool,
-        cache: tuple[str, Mapping[str, str]] | None = None,
-        lanes: LaneSettings = DEFAULT_LANES,
-    ) -> None:
+    node_id: str
+    incarnation: str
+    secret: bytes = field(repr=False)
+    slabs: SlabPool
+    cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
+    lanes: LaneSettings = DEFAULT_LANES
+
+
+class RouterCaller:
+    """Implements `backends.api.model_caller.ModelCaller`.
+
+    Args:
+        connect: Makes the link to the controller.
+        process: What its router is made of.
+    """
+
+    def __init__(self, connect: Callable[[], ControllerLink], process: CallingProcess) -> None:
         self._connect = connect
+        self._process = process
         self._running: Future[asyncio.AbstractEventLoop] = Future()
-        self._node_id = node_id
-        self._incarnation = incarnation
-        self._secret = secret
-        self._slabs = slabs
-        self._cache = cache
-        self._lanes = lanes
         self._starting = threading.Lock()
         self._router: ModelRouter | None = None
         self._controller: ControllerLink | None = None
@@ -151,15 +152,7 @@ class RouterCaller:
     async def _start(self) -> "ModelRouter":
         from deployments.instance.model_router import ModelRouter  # noqa: PLC0415 - see _started
 
-        started = ModelRouter(
-            self._link(),
-            node_id=self._node_id,
-            incarnation=self._incarnation,
-            secret=self._secret,
-            slabs=self._slabs,
-            cache=self._cache,
-            lanes=self._lanes,
-        )
+        started = ModelRouter(self._link(), self._process)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_TIMEOUT_S):
                 await started.watch.wait_first()
@@ -176,18 +169,6 @@ class RouterCaller:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-
-class _UnreadError(Exception):
-    """A call meets a model that is loaded by its first use.
-
-    Args:
-        first_use: What loads it.
-    """
-
-    def __init__(self, first_use: Awaitable[None]) -> None:
-        super().__init__()
-        self.first_use = first_use
 
 
 class _Call:
@@ -217,7 +198,9 @@ class _Call:
             return
         request, router = self._request, started.router
         try:
-            model = self._find(router, request)
+            model = self._find(started, request)
+            if model is None:
+                return
             rollout = model.rollout
             if rollout is not None:
                 model = router.models.choose(model, request)
@@ -229,9 +212,6 @@ class _Call:
             if rollout is not None:
                 sink = rollout.counted(model.version, sink)
             self._inflight = router.submit(model, request, sink)
-        except _UnreadError as unread:
-            first_use = self._start_after(unread.first_use, started)
-            started.tasks.spawn("first use of a model", first_use)
         except TritonError as error:
             self._sink.fail(self.failure(error.message))
         except Exception as fault:
@@ -251,14 +231,17 @@ class _Call:
     def _what(self) -> str:
         return f"a model's call of model '{self._request.model_name}'"
 
-    def _find(self, router: "Router", request: InferenceRequest) -> "ServedModel":
-        name = request.model_name
+    def _find(self, started: "ModelRouter", request: InferenceRequest) -> "ServedModel | None":
+        """Return the model; None where it is loaded first, and the call begins anew then."""
+        name, router = request.model_name, started.router
         try:
             model = router.find(name, request.model_version)
         except (NotFoundError, UnavailableError):
             first_use = router.first_use(name)
             if first_use is not None:
-                raise _UnreadError(first_use) from None
+                begins_anew = self._start_after(first_use, started)
+                started.tasks.spawn("first use of a model", begins_anew)
+                return None
             text = f"Failed for execute the inference request. Model '{name}' is not ready."
             raise InternalError(text) from None
         if model.config.decoupled and not self._decoupled:

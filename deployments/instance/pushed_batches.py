@@ -20,6 +20,7 @@ from typing import Final
 
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
+from backends.api.request import SEQUENCE_START
 from deployments.instance.assembly import (
     PART_WAIT_NS,
     SEQUENCE_PART_WAIT_NS,
@@ -93,13 +94,19 @@ class PushedBatches:
 
     def fits(self, part: BatchPart) -> bool:
         """Whether the slots of a part are this model's."""
-        sequences = self._sequences
-        return not part.slots if sequences is None else sequences.fits(part)
+        slots = part.slots
+        if self._sequences is None:
+            return not slots
+        highest = max((*slots, *(part.sequences or ())), default=0)
+        return len(slots) == part.here_count and highest < self._slot_count
 
     def is_foreseen(self, part: BatchPart, flags: Iterable[int]) -> bool:
         """Whether the present holder knows what a part that an earlier one has granted does."""
-        sequences = self._sequences
-        return sequences is None or sequences.is_foreseen(part, flags, self._assembly)
+        if self._sequences is None or self._assembly.expects(part):
+            return True
+        # What goes on finds its sequence, or does not; what starts might end another one.
+        starts = any(each & SEQUENCE_START for each in flags)
+        return self._assembly.has_given_out(part) and not starts
 
     # Adoption
 

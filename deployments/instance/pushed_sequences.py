@@ -14,9 +14,8 @@ from collections.abc import Iterable
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
-from deployments.instance.assembly import Assembly, PoolBatch
+from deployments.instance.assembly import PoolBatch
 from deployments.instance.outbox import BOUNCED, AnyWork
-from deployments.lane.batches import BatchPart
 from deployments.scheduling.sequence_feeder import SequenceFeeder
 from deployments.scheduling.sequences import not_started
 
@@ -34,12 +33,11 @@ class PushedSequences:
         idle_ns: How long a sequence may be quiet; 0 for ever.
     """
 
-    __slots__ = ("_feeder", "_model_name", "_slot_count", "idle_ns")
+    __slots__ = ("_feeder", "_model_name", "idle_ns")
 
     def __init__(self, config: ModelConfig, feeder: SequenceFeeder[AnyWork]) -> None:
         batching = config.sequence_batching
         self._model_name = config.name
-        self._slot_count = slot_count_of(config)
         self._feeder = feeder
         self.idle_ns = 0 if batching is None else batching.max_sequence_idle_us * _NS_PER_US
 
@@ -69,23 +67,6 @@ class PushedSequences:
                     coming.pop(slot, None)
             _follow(coming, zip(batch.items, batch.slots, strict=False))
         return coming
-
-    def fits(self, part: BatchPart) -> bool:
-        """Whether the slots of a part are this model's."""
-        slots = part.slots
-        highest = max((*slots, *(part.sequences or ())), default=0)
-        return len(slots) == part.here_count and highest < self._slot_count
-
-    @staticmethod
-    def is_foreseen(part: BatchPart, flags: Iterable[int], assembly: Assembly[AnyWork]) -> bool:
-        """Whether the present holder knows what a part that an earlier one has granted does.
-
-        ``flags`` are its requests'; ``assembly`` has the batches that the holder was told of.
-        """
-        if assembly.expects(part):
-            return True
-        # What goes on finds its sequence, or does not; what starts might end another one.
-        return assembly.has_given_out(part) and not any(each & SEQUENCE_START for each in flags)
 
     def sort_out(
         self, batch: PoolBatch[AnyWork], dropped: list[tuple[AnyWork, TritonError]]

@@ -1,12 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of each request that was dropped or executed: it gets an outcome and is counted.
+"""What becomes of each request that was dropped or executed: it gets an outcome and is counted."""
 
-Every method is called with the executor's mutex held.
-"""
-
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from backends.api.errors import InternalError, RequestCancelledError, TritonError
@@ -28,10 +26,15 @@ _NS_PER_MS: Final = 1_000_000
 class Settlement:
     """Counts outcomes and puts them into the outbox.
 
+    `stream` and `await_credit` are for any thread, the rest with the executor's mutex held.
+
     Args:
         model_name: For messages.
+        mutex: The executor's.
         statistics: The instance's counters.
         outbox: Takes the outcomes.
+        post_flush: Has the outbox flushed on the thread that turns the reactor.
+        clock_ns: Monotonic clock.
 
     Attributes:
         open_count: Requests of a decoupled model that the model was given and has not ended.
@@ -39,11 +42,25 @@ class Settlement:
         held_count: Responses of a decoupled model that wait until their caller takes them.
     """
 
-    __slots__ = ("_model_name", "_outbox", "held_count", "moved_ns", "open_count", "statistics")
+    __slots__ = (
+        "_clock_ns", "_model_name", "_mutex", "_outbox", "_post_flush", "held_count", "moved_ns",
+        "open_count", "statistics",
+    )  # fmt: skip
 
-    def __init__(self, model_name: str, statistics: InstanceStatistics, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        model_name: str,
+        mutex: threading.Lock,
+        statistics: InstanceStatistics,
+        outbox: Outbox,
+        post_flush: Callable[[], None],
+        clock_ns: Callable[[], int],
+    ) -> None:
         self._model_name = model_name
+        self._mutex = mutex
         self._outbox = outbox
+        self._post_flush = post_flush
+        self._clock_ns = clock_ns
         self.statistics = statistics
         self.open_count = 0
         self.moved_ns = 0
@@ -58,12 +75,30 @@ class Settlement:
         work.is_closed = True
         self._outbox.waiting.append((work, error, True))
 
-    def stream(self, work: StreamWork, outcome: Outcome, now_ns: int, *, final: bool) -> None:
-        """Take one outcome of a decoupled request.
+    def stream(self, work: StreamWork, outcome: Outcome, *, final: bool) -> None:
+        """Send an outcome of a decoupled request on its way, from any thread.
 
         Raises:
             InternalError: The request already had its final response.
         """
+        with self._mutex:
+            self._note(work, outcome, self._clock_ns(), final=final)
+            is_due = self._outbox.claim_flush()
+        if is_due:
+            self._post_flush()
+
+    def await_credit(self, work: StreamWork) -> None:
+        """Wait until the caller of a decoupled request takes a response; on any thread."""
+        with self._mutex:
+            self.held_count += 1
+        try:
+            work.lane.await_credit()
+        finally:
+            with self._mutex:
+                self.held_count -= 1
+                self.moved_ns = self._clock_ns()
+
+    def _note(self, work: StreamWork, outcome: Outcome, now_ns: int, *, final: bool) -> None:
         if work.is_closed:
             raise InternalError(
                 f"model '{self._model_name}' sent a response after the final one of a request"

@@ -8,40 +8,19 @@ has the picture), else it sleeps on a lock that `ExecutionThread.wake` releases.
 
 import threading
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from deployments.instance.lead import Lead
-from deployments.scheduling.scheduler import Decision, Item
 
-Execution = TypeVar("Execution")
+if TYPE_CHECKING:
+    from deployments.instance.executor import Executor
 
 _NS_PER_S: Final = 1_000_000_000
 # With more to execute, the thread looks at its lanes this often.
 _TURN_EVERY_NS: Final = 200_000
 
 
-class Steps(Protocol[Item, Execution]):
-    """What the thread does in turn; called on it alone."""
-
-    @property
-    def is_closing(self) -> bool:
-        """Whether the thread shall end once there is nothing to execute."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is probably nothing to execute."""
-
-    def decide(self) -> Decision[Item]:
-        """Choose what to execute; with nothing, call `ExecutionThread.may_sleep`."""
-
-    def execute(self, decision: Decision[Item]) -> Execution:
-        """Have the model execute it."""
-
-    def settle(self, decision: Decision[Item], execution: Execution) -> None:
-        """Put the outcomes on their way."""
-
-
-class ExecutionThread(Generic[Item, Execution]):
+class ExecutionThread:
     """Runs an executor's executions.
 
     Args:
@@ -62,7 +41,7 @@ class ExecutionThread(Generic[Item, Execution]):
         self._alarm = threading.Lock()
         self._alarm.acquire()
 
-    def run(self, steps: Steps[Item, Execution]) -> None:
+    def run(self, steps: "Executor") -> None:
         """Execute on the calling thread until ``steps`` is closing and has nothing to execute."""
         self._lead.start()
         try:
@@ -94,7 +73,7 @@ class ExecutionThread(Generic[Item, Execution]):
         else:
             self._reactor.return_soon()
 
-    def _answer(self, steps: Steps[Item, Execution]) -> None:
+    def _answer(self, steps: "Executor") -> None:
         """Let outcomes leave where this thread leads; a follower sends them by itself."""
         if not self._lead.is_held:
             return

@@ -10,6 +10,7 @@ what the executor notes anyway, so that requests pay nothing for it.
 import logging
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import Final
@@ -60,7 +61,6 @@ class Watchdog:
         self._timeout_us = timeout_us
         self._activity = activity
         self._on_hang = on_hang
-        self._stopped = threading.Event()
         self._worker_thread = threading.Thread(
             target=self._watch, name="manta-watchdog", daemon=True
         )
@@ -68,12 +68,6 @@ class Watchdog:
     def start(self) -> None:
         """Begin to watch."""
         self._worker_thread.start()
-
-    def stop(self) -> None:
-        """End the watch; from any thread but its own."""
-        self._stopped.set()
-        if self._worker_thread.is_alive():
-            self._worker_thread.join()
 
     def look(self) -> bool:
         """Look once; report a hang and return whether there is one."""
@@ -91,9 +85,8 @@ class Watchdog:
     def _watch(self) -> None:
         period_s = self._timeout_us / _US_PER_S / _LOOKS
         period_s = min(max(period_s, _SHORTEST_S), _LONGEST_S)
-        while not self._stopped.wait(period_s):
-            if self.look():
-                return
+        while not self.look():
+            time.sleep(period_s)
 
 
 def _stacks() -> str:

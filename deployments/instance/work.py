@@ -9,7 +9,7 @@ Responses of decoupled models go out as they come, from any thread.
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from backends.api.errors import (
     InternalError,
@@ -17,50 +17,19 @@ from backends.api.errors import (
     TritonError,
 )
 from backends.api.model_config import ModelConfig
-from backends.api.request import InferenceRequest, InferenceResponse, Tensor
+from backends.api.request import InferenceResponse, Tensor
+from deployments.lane.server_request import ServerRequest
 from deployments.scheduling.request_terms import RequestTerms
 from deployments.scheduling.sequence_controls import SequenceStates
 from deployments.scheduling.shape_buckets import Lengths, ShapeBuckets
 from deployments.scheduling.signature import Signature
-from deployments.tracing.record import Activity
 
 if TYPE_CHECKING:
-    from deployments.instance.streams import StreamExit
+    from deployments.instance.settlement import Settlement
 
 _log = logging.getLogger(__name__)
 
 Outcome = InferenceResponse | TritonError | None
-
-
-class LaneRequest(Protocol):
-    """A request as it came from a lane; answered where the reactor is turned."""
-
-    @property
-    def request(self) -> InferenceRequest:
-        """The request; dropping it releases its inputs' memory."""
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the caller has gone or cancelled; read from any thread."""
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether nothing more can be sent: it was answered, or its lane is lost."""
-
-    def await_credit(self) -> None:
-        """Wait until the caller takes a response of a request with a window; on any thread."""
-
-    def bounce(self, waited_ns: int = 0) -> None:
-        """Have the request sent once more, by way of its pool's queue."""
-
-    def traced(self, activities: list[Activity]) -> None:
-        """Note when a traced request was queued and executed; called before its end."""
-
-    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
-        """Send a response; None with final=True only closes the stream."""
-
-    def fail(self, error: TritonError, *, final: bool = True) -> None:
-        """Send an error; with final=True it ends the request."""
 
 
 class ExecutedModel:
@@ -158,7 +127,7 @@ class Work(RequestTerms):
 
     lengths: Lengths
 
-    def __init__(self, model: ExecutedModel, lane: LaneRequest, enqueue_ns: int) -> None:
+    def __init__(self, model: ExecutedModel, lane: ServerRequest, enqueue_ns: int) -> None:
         request = lane.request
         self.model = model
         self.lane = lane
@@ -203,7 +172,7 @@ class UnaryWork(Work):
 
     __slots__ = ("outcome",)
 
-    def __init__(self, model: ExecutedModel, lane: LaneRequest, enqueue_ns: int) -> None:
+    def __init__(self, model: ExecutedModel, lane: ServerRequest, enqueue_ns: int) -> None:
         super().__init__(model, lane, enqueue_ns)
         self.outcome: Outcome = None
 
@@ -266,13 +235,13 @@ class StreamWork(Work):
         started_ns: When its execution began.
     """
 
-    __slots__ = ("_streams", "error", "response_count", "started_ns")
+    __slots__ = ("_settlement", "error", "response_count", "started_ns")
 
     def __init__(
-        self, streams: "StreamExit", model: ExecutedModel, lane: LaneRequest, enqueue_ns: int
+        self, settlement: "Settlement", model: ExecutedModel, lane: ServerRequest, enqueue_ns: int
     ) -> None:
         super().__init__(model, lane, enqueue_ns)
-        self._streams = streams
+        self._settlement = settlement
         self.error: TritonError | None = None
         self.response_count = 0
         self.started_ns = enqueue_ns
@@ -286,10 +255,10 @@ class StreamWork(Work):
         if response is not None:
             self.model.finish(response, self)
             if self.request.window:
-                self._streams.await_credit(self)
+                self._settlement.await_credit(self)
         elif not final:
             return
-        self._streams.stream(self, response, final=final)
+        self._settlement.stream(self, response, final=final)
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Send an error at once; with final=False the model may go on.
@@ -297,10 +266,10 @@ class StreamWork(Work):
         Raises:
             InternalError: The request already had its final response.
         """
-        self._streams.stream(self, error, final=final)
+        self._settlement.stream(self, error, final=final)
 
 
-def bounce(requests: Sequence[LaneRequest]) -> None:
+def bounce(requests: Sequence[ServerRequest]) -> None:
     """Have requests that nothing is noted of sent by way of their pool's queue."""
     for request in requests:
         request.bounce()

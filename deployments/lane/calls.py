@@ -20,10 +20,9 @@ class PendingCalls:
 
     Attributes:
         answers: What their callers wait for, by number.
-        count: Calls that were made until now.
     """
 
-    __slots__ = ("_connection", "_instance_name", "_max_message_bytes", "answers", "count")
+    __slots__ = ("_connection", "_instance_name", "_max_message_bytes", "answers")
 
     def __init__(
         self, connection: LaneConnection, instance_name: str, max_message_bytes: int
@@ -32,7 +31,6 @@ class PendingCalls:
         self._instance_name = instance_name
         self._max_message_bytes = max_message_bytes
         self.answers: dict[int, asyncio.Future[bytes]] = {}
-        self.count = 0
 
     async def make(self, call_id: int, method: str, payload: bytes, timeout_s: float) -> bytes:
         """Make a call over the open lane and return its answer.
@@ -48,7 +46,6 @@ class PendingCalls:
             UnavailableError: The lane is lost or there was no answer in time.
             TritonError: The instance's own error.
         """
-        self.count += 1
         message = encode(CallMessage(method, memoryview(payload)))
         if len(message) > self._max_message_bytes:
             raise InvalidArgumentError(

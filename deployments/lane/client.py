@@ -100,7 +100,8 @@ class LaneClient(PoolClient):
         self.crash: Crash | None = None
         self._connection.control |= {
             TRACE: self._on_trace,
-            PONG: self._on_pong,
+            # Any byte shows that the instance turns.
+            PONG: lambda _: None,
             GOAWAY: self._on_goaway,
         }
 
@@ -123,11 +124,6 @@ class LaneClient(PoolClient):
     def is_open(self) -> bool:
         """Whether requests can be submitted."""
         return not self._connection.is_lost
-
-    @property
-    def request_count(self) -> int:
-        """Requests sent until now and not sent back; begins anew where their numbers do."""
-        return self._last_id - self._calls.count - self.bounce_count
 
     def submit(self, request: InferenceRequest, sink: ResponseSink) -> LaneInflight:
         """Send a request; never raises. See `start`."""
@@ -157,6 +153,7 @@ class LaneClient(PoolClient):
         inflight.id = request_id = self._next_id()
         self._pending[request_id] = inflight
         self.outstanding += 1
+        self.request_count += 1
         connection.send_prepared(INFER, request_id, prepared)
         if self.outstanding == 1 and connection.was_single:
             # One at a time: whoever waits for this has sent nothing that could share its write.
@@ -199,12 +196,10 @@ class LaneClient(PoolClient):
 
     # What the connection calls: `deployments.lane.connection.LaneRole`
 
-    def connected(self) -> None:
-        """Do nothing: the handshake is under way."""
-
-    def authenticated(self) -> None:
-        """Begin the set-up."""
-        self._connection.send(SETUP, 0, encode(self._connection.slabs.own_setup()))
+    def connected(self, *, is_proved: bool) -> None:
+        """Begin the set-up after the handshake."""
+        if is_proved:
+            self._connection.send(SETUP, 0, encode(self._connection.slabs.own_setup()))
 
     def take_setup(self, setup: Setup) -> None:
         """Take the instance's part of the set-up, and complete it."""
@@ -317,6 +312,3 @@ class LaneClient(PoolClient):
         inflight = self._pending.get(frame.request_id)
         if inflight is not None and isinstance(inflight.sink, TracedSink):
             inflight.sink.traced(decode_report(frame.message))
-
-    def _on_pong(self, _: Frame) -> None:
-        """Do nothing: any byte shows that the instance turns."""

@@ -21,7 +21,7 @@ import copy
 import logging
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, cast
 
 from mypy_extensions import mypyc_attr
@@ -54,6 +54,9 @@ MakeHandshake = Callable[[bytes, bytes, Versions], Handshake]
 
 # What a peer that does not read gets before a closed lane is cut off.
 _LINGER_S: Final = 5.0
+# Strangers who have connected and proved nothing yet; a cluster's routers need one slot each for
+# a millisecond.
+MAX_UNPROVED_COUNT = 256
 
 
 class LaneRole(Protocol):
@@ -65,11 +68,8 @@ class LaneRole(Protocol):
     def describe(self) -> str:
         """Return what the lane is called in the log."""
 
-    def connected(self) -> None:
-        """Learn that there is a peer, which has proved nothing yet."""
-
-    def authenticated(self) -> None:
-        """Learn that the peer knows the secret."""
+    def connected(self, *, is_proved: bool) -> None:
+        """Learn that there is a peer; and once more when it has proved to know the secret."""
 
     def take_setup(self, setup: Setup) -> None:
         """Take a message of the set-up; the last one is answered by `LaneConnection.set_up_done`.
@@ -174,7 +174,7 @@ class LaneConnection(asyncio.Protocol):
         self.slabs.open()
         if self._handshake is not None and (opening := self._handshake.open()):
             transport.write(opening)
-        self._role.connected()
+        self._role.connected(is_proved=False)
 
     def data_received(self, data: bytes) -> None:
         """Take what was read: all its frames at once."""
@@ -222,7 +222,7 @@ class LaneConnection(asyncio.Protocol):
             return b""
         self._handshake = None
         self.version = handshake.version
-        self._role.authenticated()
+        self._role.connected(is_proved=True)
         return handshake.rest
 
     def _on_timeout(self) -> None:
@@ -374,6 +374,11 @@ class LaneConnection(asyncio.Protocol):
         else:
             self.transport.write(data)
 
+    def admit(self, peers: "Iterable[LaneConnection]") -> None:
+        """Give a stranger the time of a handshake, unless too many of its server's are at it."""
+        if unproved_count(peers) > MAX_UNPROVED_COUNT:
+            self.break_off("too many connections that have not proved themselves")
+
     def take_control(self, frame: Frame) -> None:
         """Take a frame that the role has no other use for.
 
@@ -384,6 +389,11 @@ class LaneConnection(asyncio.Protocol):
         if handle is None:
             raise FrameError(f"frame of kind {frame.kind} out of place")
         handle(frame)
+
+
+def unproved_count(connections: Iterable[LaneConnection]) -> int:
+    """Return how many of a server's peers have not proved that they know the secret."""
+    return sum(not each.version for each in connections)
 
 
 def _with_tensors(

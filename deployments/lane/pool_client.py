@@ -66,7 +66,7 @@ class PoolClient:
     Attributes:
         endpoint: The instance.
         outstanding: Requests without a terminal outcome.
-        bounce_count: Requests that the instance has sent back.
+        request_count: Requests sent until now and not sent back.
         draining: Whether the instance has asked for no more requests.
         events: What is told of the pool; None while nobody wants to know.
         holder: The newest that the instance has said of who holds its pool's queue; None while it
@@ -87,7 +87,7 @@ class PoolClient:
         self._calls = PendingCalls(connection, endpoint.name, max_message_bytes)
         self.endpoint = endpoint
         self.outstanding = 0
-        self.bounce_count = 0
+        self.request_count = 0
         self.draining = False
         self.events: PoolEvents | None = None
         self.holder: Holder | None = None
@@ -133,6 +133,7 @@ class PoolClient:
             self._pending[request_id] = inflight
             connection.send_prepared(INFER, request_id, each)
         self.outstanding += len(prepared)
+        self.request_count += len(prepared)
         connection.flush()
 
     def adopt(self, message: Holder) -> None:
@@ -223,7 +224,7 @@ class PoolClient:
         if inflight is None:
             return
         self.outstanding -= 1
-        self.bounce_count += 1
+        self.request_count -= 1
         if self.events is not None:
             waited_ns = decode_bounce(frame.message).waited_ns if frame.message else 0
             self.events.bounced(inflight, waited_ns)

@@ -4,12 +4,11 @@
 
 import socket
 import ssl
-from pathlib import Path
 from typing import Final
 
 from deployments.lane.connection import LaneConnection
 from deployments.lane.crash_report import NO_PLACE, CrashPlace
-from deployments.lane.handshake import MIN_SECRET_BYTES
+from deployments.lane.frames import GOAWAY
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.server_lane import LaneHandler, ServerLane, ServerState
 from deployments.lane.server_request import ServerRequest
@@ -52,14 +51,11 @@ class LaneServer:
         memory: RegionMemory | None = None,
         crash_place: CrashPlace = NO_PLACE,
     ) -> None:
-        if len(secret) < MIN_SECRET_BYTES:
-            raise ValueError(f"the lane secret needs at least {MIN_SECRET_BYTES} bytes")
         self._state = ServerState(
             reactor, handler, slabs, incarnation, limits, memory or RegionMemory(), crash_place
         )
         self._secret = secret
         self._listeners: list[ListeningSocket] = []
-        self._socket_path: Path | None = None
 
     def start(
         self,
@@ -68,25 +64,25 @@ class LaneServer:
         ports: PortRange = ANY_PORT,
         *,
         tls: ssl.SSLContext | None = None,
-    ) -> tuple[str, tuple[str, int]]:
+    ) -> tuple[str, int]:
         """Listen; on any thread.
 
         Args:
-            uds: Path of the Unix socket; abstract when it starts with a NUL.
+            uds: Abstract name of the Unix socket, with its NUL.
             tcp_host: Address for routers on other nodes; None for a server of one node.
             ports: Where to listen at that address.
             tls: Context for TCP lanes.
 
         Returns:
-            The path, and host and port (``("", 0)`` without TCP).
+            Host and port; ``("", 0)`` without TCP.
 
         Raises:
             OSError: An address cannot be bound.
             UnavailableError: All ports are in use.
         """
-        self._listen(self._bind_unix(uds), offers_slabs=True)
+        self._listen(_bind_unix(uds), offers_slabs=True)
         if tcp_host is None:
-            return uds, ("", 0)
+            return "", 0
         try:
             sock = ports.listen(tcp_host, _BACKLOG)
             sock.setblocking(False)
@@ -95,22 +91,19 @@ class LaneServer:
             raise
         port: int = sock.getsockname()[1]
         self._listen(sock, tls, offers_slabs=False)
-        return uds, (tcp_host, port)
+        return tcp_host, port
 
     def start_draining(self) -> None:
         """Ask all routers, also those that connect from now on, for no more requests."""
         self._state.is_draining = True
-        for lane in list(self._state.lanes):
-            lane.send_goaway()
+        self._state.holding.tell(GOAWAY)
 
     def close(self) -> None:
         """Stop listening and close all lanes after what was answered has been written."""
         for listener in self._listeners:
             listener.close()
-        if self._socket_path is not None:
-            self._socket_path.unlink(missing_ok=True)
-        for lane in list(self._state.lanes):
-            lane.close()
+        for connection in list(self._state.holding.connections):
+            connection.close("closed here")
         self._listeners.clear()
 
     def _listen(
@@ -121,18 +114,13 @@ class LaneServer:
 
         self._listeners.append(ListeningSocket(self._state.reactor, sock, make_end, tls))
 
-    def _bind_unix(self, uds: str) -> socket.socket:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        try:
-            if not uds.startswith("\0"):
-                self._socket_path = Path(uds)
-                if self._socket_path.is_socket():
-                    self._socket_path.unlink()
-            sock.bind(uds)
-            if self._socket_path is not None:
-                self._socket_path.chmod(0o600)
-            sock.listen(_BACKLOG)
-        except BaseException:
-            sock.close()
-            raise
-        return sock
+
+def _bind_unix(uds: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        sock.bind(uds)
+        sock.listen(_BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

@@ -50,10 +50,6 @@ from deployments.tracing.record import TraceReport
 
 logger = logging.getLogger(__name__)
 
-# Strangers who have connected and proved nothing yet; a cluster's routers need one slot each for
-# a millisecond.
-MAX_UNPROVED_COUNT = 256
-
 
 class LaneHandler(PoolHandler, CallHandler, Protocol):
     """What stands behind a server: the instance's executor. Called on the reactor's thread."""
@@ -71,9 +67,7 @@ class ServerState:
 
     Attributes:
         is_draining: Whether routers shall send no more requests.
-        holding: Who holds the queue of the instance's pool.
-        lanes: The connections, also those that have proved nothing yet.
-        unproved_count: How many have not.
+        holding: Who holds the queue of the instance's pool, and the connections.
         lane_count: Lanes there have been.
     """
 
@@ -86,8 +80,6 @@ class ServerState:
     crash_place: CrashPlace
     is_draining: bool = False
     holding: Holding = field(default_factory=Holding)
-    lanes: "set[ServerLane]" = field(default_factory=set)
-    unproved_count: int = 0
     lane_count: int = 0
 
 
@@ -118,7 +110,6 @@ class ServerLane:
         self._handler = server.handler
         self._unanswered: dict[int, ServerRequest] = {}
         self._has_setup = False
-        self._is_proved = False
         server.lane_count += 1
         self._number = server.lane_count
         self.connection.control[PING] = self._on_ping
@@ -133,17 +124,12 @@ class ServerLane:
         """Return what the lane is called in the log."""
         return "lane from a router"
 
-    def connected(self) -> None:
+    def connected(self, *, is_proved: bool) -> None:
         """Give the stranger the time of a handshake, unless too many are at it."""
-        self._server.lanes.add(self)
-        self._server.unproved_count += 1
-        if self._server.unproved_count > MAX_UNPROVED_COUNT:
-            self.connection.break_off("too many connections that have not proved themselves")
-
-    def authenticated(self) -> None:
-        """Count it among the strangers no more."""
-        self._is_proved = True
-        self._server.unproved_count -= 1
+        connections = self._server.holding.connections
+        connections.add(self.connection)
+        if not is_proved:
+            self.connection.admit(connections)
 
     def take_setup(self, setup: Setup) -> None:
         """Answer the router's part of the set-up; its second message completes it."""
@@ -153,7 +139,7 @@ class ServerLane:
             self.connection.set_up_done()
             self._pool.set_up()
             if self._server.is_draining:
-                self.send_goaway()
+                self.connection.send(GOAWAY, 0)
             return
         self._has_setup = True
         reply = slabs.own_setup(self._server.incarnation)
@@ -164,21 +150,9 @@ class ServerLane:
             reply.lane_number = self._number
         self.connection.send(SETUP, 0, encode(reply))
 
-    def send_goaway(self) -> None:
-        """Ask the router for no more requests."""
-        if self.connection.is_set_up and not self.connection.is_lost:
-            self.connection.send(GOAWAY, 0)
-
-    def close(self) -> None:
-        """Close the lane; its unanswered requests are cancelled."""
-        self.connection.close("closed here")
-
     def lost(self, reason: str) -> None:
         """Cancel what it has brought."""
-        server = self._server
-        server.lanes.discard(self)
-        if not self._is_proved:
-            server.unproved_count -= 1
+        self._server.holding.connections.discard(self.connection)
         orphans = list(self._unanswered.values())
         self._unanswered.clear()
         if orphans:

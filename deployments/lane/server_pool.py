@@ -78,17 +78,23 @@ class Holding:
     Attributes:
         epoch: Of the newest holder; 0 while the instance is on its own.
         end: That holder's lane; None once it is lost.
-        lanes: The connections that are set up.
+        connections: Those of the server, also those that have proved nothing yet.
         message: What each new lane is told; empty while the instance is on its own.
     """
 
-    __slots__ = ("end", "epoch", "lanes", "message")
+    __slots__ = ("connections", "end", "epoch", "message")
 
     def __init__(self) -> None:
         self.epoch = 0
         self.end: PoolServer | None = None
-        self.lanes: set[LaneConnection] = set()
+        self.connections: set[LaneConnection] = set()
         self.message = b""
+
+    def tell(self, kind: int, message: bytes = b"") -> None:
+        """Send a frame to all routers."""
+        for connection in self.connections:
+            if connection.is_set_up:
+                connection.send(kind, 0, message)
 
 
 class PoolServer:
@@ -131,8 +137,7 @@ class PoolServer:
         }
 
     def set_up(self) -> None:
-        """Tell a new router who holds the queue, now and later."""
-        self._holding.lanes.add(self._connection)
+        """Tell a new router who holds the queue."""
         if self._holding.message:
             self._connection.send(HOLDER, 0, self._holding.message)
 
@@ -141,7 +146,6 @@ class PoolServer:
         self.is_collecting = False
         self.requests = []
         holding = self._holding
-        holding.lanes.discard(self._connection)
         if holding.end is self:
             holding.end = None
             self._announce(_NOBODY)
@@ -229,8 +233,7 @@ class PoolServer:
 
     def _announce(self, message: bytes) -> None:
         self._holding.message = message
-        for connection in self._holding.lanes:
-            connection.send(HOLDER, 0, message)
+        self._holding.tell(HOLDER, message)
 
 
 def _is_count(number: int) -> bool:

@@ -6,6 +6,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from backends.api.errors import TritonError
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.tracing.call import calls_of
@@ -68,6 +70,7 @@ class Window:
             self._changed.notify_all()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ServerRequest:
     """A request that a router has sent; exactly one terminal answer is owed for it.
 

@@ -25,24 +25,20 @@ class LoopClock:
     Args:
         loop: The loop; None for the event loop that runs.
         clock_ns: Monotonic clock.
-        step_ns: Delays are rounded up to multiples of this.
     """
 
     def __init__(
         self,
         loop: LaneLoop | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
-        step_ns: int = 1,
     ) -> None:
         self._loop = loop
         self._clock_ns = clock_ns
-        self._step_ns = step_ns
 
     def call_at_ns(self, at_ns: int, callback: Callable[[], object]) -> Cancellable:
         """Run a callback at an instant of the monotonic clock."""
-        steps = -(max(0, at_ns - self._clock_ns()) // -self._step_ns)
         loop = asyncio.get_running_loop() if self._loop is None else self._loop
-        return loop.call_later(steps * self._step_ns / _NS_PER_S, callback)
+        return loop.call_later(max(0, at_ns - self._clock_ns()) / _NS_PER_S, callback)
 
 
 class Alarm:

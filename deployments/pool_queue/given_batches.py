@@ -14,13 +14,13 @@ from typing import Final, cast
 from backends.api.request import SEQUENCE_END
 from deployments.lane.batches import BatchPart, Done, Forget
 from deployments.lane.client import LaneClient
-from deployments.pool_queue.foreign_ticket import ForeignParty, HeldTicket
 from deployments.pool_queue.messages import Grant, Missing, Place
 from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.ticket_server import HeldTicket, PartyLane
 from deployments.scheduling.pool_queue import Batch
 
 _Share = tuple[list[HeldTicket], list[int]]
-_NO_SHARES: Final[Mapping[ForeignParty, _Share]] = {}
+_NO_SHARES: Final[Mapping[PartyLane, _Share]] = {}
 
 
 class _Given:
@@ -37,9 +37,9 @@ class _Given:
     def __init__(self, tickets: list[HeldTicket], slots: Sequence[int]) -> None:
         self.tickets = tickets
         self.slots = slots
-        self.shares: Mapping[ForeignParty, _Share] = _NO_SHARES
+        self.shares: Mapping[PartyLane, _Share] = _NO_SHARES
 
-    def number_of(self, party: ForeignParty) -> int:
+    def number_of(self, party: PartyLane) -> int:
         """Return what a router is called in the batch; 0 when it has no part of it."""
         return next((at for at, each in enumerate(self.shares, 1) if each is party), 0)
 
@@ -92,7 +92,7 @@ class GivenBatches:
             ticket.is_kept = True
         return places
 
-    def missing(self, party: ForeignParty, missing: Missing) -> Sequence[HeldTicket]:
+    def missing(self, party: PartyLane, missing: Missing) -> Sequence[HeldTicket]:
         """Have an instance not wait for a part that was granted and will not come; return that."""
         given = self._given.get(missing.instance, {}).get(missing.number)
         if given is None or missing.epoch != self._epoch or not given.number_of(party):
@@ -100,19 +100,19 @@ class GivenBatches:
         self._forget(missing.instance, missing.number, given, party)
         return given.shares[party][0]
 
-    def party_lost(self, party: ForeignParty) -> None:
+    def party_lost(self, party: PartyLane) -> None:
         """Have instances not wait for parts of a router that is gone."""
         for instance, batches in self._given.items():
             for number, given in batches.items():
                 self._forget(instance, number, given, party)
 
-    def _forget(self, instance: str, number: int, given: _Given, party: ForeignParty) -> None:
+    def _forget(self, instance: str, number: int, given: _Given, party: PartyLane) -> None:
         party_number = given.number_of(party)
         if party_number:
             count = len(given.shares[party][0])
             self.lanes[instance].forget(Forget(self._epoch, number, count, party_number))
 
-    def give(self, batch: Batch[HeldTicket]) -> Iterable[ForeignParty]:
+    def give(self, batch: Batch[HeldTicket]) -> Iterable[PartyLane]:
         """Send a batch to its instance.
 
         Returns:
@@ -121,15 +121,14 @@ class GivenBatches:
         number, instance, decision = batch
         tickets, slots = decision.batch, decision.slots
         self._given[instance][number] = given = _Given(tickets, slots)
+        count = len(tickets)
+        part = BatchPart(self._epoch, number, 0, count, slots, row_count=decision.row_count)
         if not self.kept and all(ticket.party is None for ticket in tickets):
-            part = BatchPart(
-                self._epoch, number, 0, len(tickets), slots, row_count=decision.row_count
-            )
             self._send_own(instance, tickets, part)
             return ()
         kept: list[int] = []
         own: _Share = ([], [])
-        shares: dict[ForeignParty, _Share] = {}
+        shares: dict[PartyLane, _Share] = {}
         sequences: dict[int, int | str] = {}
         for at, ticket in enumerate(tickets):
             if ticket in self.kept:
@@ -143,16 +142,8 @@ class GivenBatches:
                 if party is not None and ticket.flags:
                     is_last = ticket.flags & SEQUENCE_END
                     sequences[slots[at]] = 0 if is_last else ticket.correlation_id
-        part = BatchPart(
-            self._epoch,
-            number,
-            0,
-            len(tickets) - len(kept),
-            own[1],
-            kept,
-            row_count=decision.row_count,
-            sequences=sequences or None,
-        )
+        part.total_count, part.kept = count - len(kept), kept
+        part.slots, part.sequences = own[1], sequences or None
         given.shares = shares
         # Theirs have a hop more to go.
         for at, (party, (theirs, their_slots)) in enumerate(shares.items(), 1):

@@ -15,19 +15,20 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from backends.api.errors import InvalidArgumentError, RequestCancelledError, TritonError
 from backends.api.model_config import ModelConfig
 from deployments.lane.batches import Adopted, Done
 from deployments.lane.client import LaneClient
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
 from deployments.pool_queue.alarm import Alarm, AlarmClock
-from deployments.pool_queue.askers import answered
-from deployments.pool_queue.foreign_ticket import ForeignParty, HeldTicket, no_queue
 from deployments.pool_queue.given_batches import GivenBatches
 from deployments.pool_queue.leases import Leases
-from deployments.pool_queue.load_reports import LoadReports
+from deployments.pool_queue.load_reports import LoadReports, answered
 from deployments.pool_queue.messages import Load, Missing
-from deployments.pool_queue.own_request import OwnRequest, TicketMaker
+from deployments.pool_queue.own_request import OwnRequest, Taken, TicketMaker
+from deployments.pool_queue.ticket_server import HeldTicket, PartyLane, no_queue
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import Holds
 from deployments.scheduling.pool_queue import Actions, PoolQueue
@@ -37,6 +38,7 @@ _NS_PER_US: Final = 1000
 _DECIDING: Final = "name", "max_batch_size", "input", "dynamic_batching", "sequence_batching"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class HeldQueue:
     """The queue of one model version.
 
@@ -88,7 +90,7 @@ class HeldQueue:
         self._own = self._batches.own
         self._statistics = InstanceStatistics()
         model = config.name, version
-        self._leases = Leases(self.waiting, self._batches.lanes, model, epoch, clock)
+        self._leases = Leases(self.waiting, self._batches.lanes, model, epoch)
         # Tickets that are cancelled and lie in the queue until it comes to them.
         self._withdrawn_count = 0
         self.reports = LoadReports(self._loop, lambda: self.load)
@@ -105,7 +107,7 @@ class HeldQueue:
         return Load(
             self._name,
             self._version,
-            self._waiting_count,
+            self._queued_count,
             queue.free_count,
             len(self._batches.lanes),
             queue.mean_execution_ns,
@@ -114,7 +116,7 @@ class HeldQueue:
         )
 
     @property
-    def _waiting_count(self) -> int:
+    def _queued_count(self) -> int:
         return self.waiting.pending_count - self._withdrawn_count
 
     @property
@@ -154,12 +156,11 @@ class HeldQueue:
         """Tell nobody anything any more."""
         self._wake.cancel()
         self._expiry.cancel()
-        self._leases.close()
         self.reports.close()
 
     def snapshot(self) -> Snapshot:
         """Return what was counted of requests that did not reach an instance, and what waits."""
-        return self._statistics.snapshot(self._waiting_count)
+        return self._statistics.snapshot(self._queued_count)
 
     def start(self, request: OwnRequest) -> None:
         """Let a request of this process wait for an instance; what ends it reaches its sink."""
@@ -175,7 +176,7 @@ class HeldQueue:
         request.sink.fail(RequestCancelledError(""))
 
     @property
-    def own_waiting_count(self) -> int:
+    def waiting_count(self) -> int:
         """Requests of this process that wait."""
         return len(self._own)
 
@@ -186,18 +187,23 @@ class HeldQueue:
             each.is_movable and not each.cancelled for each in self._own
         )
 
-    def withdraw_oldest(self, count: int) -> list[OwnRequest]:
+    def withdraw_oldest(self, count: int, taken: Taken) -> int:
         """Give up requests of this process that may as well wait elsewhere, the oldest first.
 
-        They lie in the queue until it looks at them; whoever has them goes on with others in their
-        place (`OwnRequest`), and has to mark these as cancelled before the loop's next tick.
+        They lie in the queue until it looks at them; others go on in their place.
+
+        Returns:
+            How many there are; ``taken`` is called for each.
         """
         movable = (each for each in self._own if each.is_movable and not each.cancelled)
-        moved = list(itertools.islice(movable, count))
-        for request in moved:
+        oldest = list(itertools.islice(movable, count))
+        for request in oldest:
             del self._own[request]
             self.withdrawn(request)
-        return moved
+        # All before any is sent elsewhere: that may have the queue looked at.
+        for successor in [request.moved() for request in oldest]:
+            taken(successor)
+        return len(oldest)
 
     def starts(self) -> list[OwnRequest]:
         """Return the first requests of sequences that wait and may begin elsewhere."""
@@ -262,16 +268,16 @@ class HeldQueue:
             ticket.queue = None
         return True
 
-    def missing(self, party: ForeignParty, missing: Missing) -> None:
+    def missing(self, party: PartyLane, missing: Missing) -> None:
         """Have an instance not wait for requests that were granted and will not come."""
         self.waiting.missed(missing.instance, self._batches.missing(party, missing))
 
-    def lease_returned(self, party: ForeignParty, number: int) -> None:
+    def lease_returned(self, party: PartyLane, number: int) -> None:
         """Take a lease back that was not used."""
         self._leases.returned(party, number)
         self._look()
 
-    def asked_by(self, party: ForeignParty, *, when_free: bool) -> None:
+    def asked_by(self, party: PartyLane, *, when_free: bool) -> None:
         """Tell a router the load, or hand it the next free instance."""
         self.reports.asked(party, when_free=when_free)
         if when_free:
@@ -281,12 +287,13 @@ class HeldQueue:
         """Let routers whose requests wait elsewhere have what is free."""
         for party in answered(self.reports.askers, self.load):
             # What may share a batch does not go ahead of the others.
-            if self._looks_at_once and self._leases.make(party):
+            if self._looks_at_once and self._leases.make(party, self._clock_ns()):
+                self._expiry.set(self._leases.deadline_ns)
                 self.reports.granted(party)
             else:
                 self.reports.tell(party, self.load)
 
-    def party_lost(self, party: ForeignParty) -> None:
+    def party_lost(self, party: PartyLane) -> None:
         """Have instances not wait for requests of a router that is gone."""
         self.reports.forget(party)
         self._leases.party_lost(party)
@@ -393,10 +400,12 @@ class HeldQueue:
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()
+        self._leases.expire(now_ns)
         for ticket, error in self.waiting.expire(now_ns):
             self._drop(ticket, error, now_ns)
         self._look()
         self._expiry.set(self.waiting.deadline_ns)
+        self._expiry.set(self._leases.deadline_ns)
 
     def _drop(self, ticket: HeldTicket, error: TritonError, now_ns: int) -> None:
         if ticket.is_cancelled:

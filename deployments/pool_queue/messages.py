@@ -16,7 +16,7 @@ WITHDRAW  router, holder none      forget the ticket; echoed unless it has been 
 WITHDRAW  router, holder `Missing` my part of a granted batch will not come; with the number of a
                                    ticket, and of no batch: a sequence is to begin elsewhere; forget
                                    that ticket and echo this, unless it has begun or more of it is
-                                   there. A holder of an earlier release does nothing
+                                   there
 GRANT     holder, router `Grant`   send these requests as a part of this batch
 ERROR     holder, router an error  the request is not executed: it was refused, expired...; without
                                    FLAG_FINAL the holder has no such queue yet: try again
@@ -24,8 +24,6 @@ LOAD      holder, router `Load`    how much waits for a model here
 LOAD      router, holder `Question` tell me this
 LEASE     holder, router `Lease`   you have asked: start one request of your own on this instance
 LEASE_END router, holder `LeaseEnd` I have not used it
-LEASE_END holder, router `LeaseEnd` give it back, if it is not used; of an earlier release, which
-                                   keeps instances free for the routers of its node, too
 SEQUENCE  router, holder `SequenceQuestion` does this sequence go on in a queue there?
 SEQUENCE  holder, router bool, none whether it does; none when there is no such queue. The frame's
                                    id is the question's
@@ -37,6 +35,8 @@ from typing import Final
 
 import msgspec
 
+# Executions of more requests than this, in the mean, are shared.
+_SHARED: Final = 1.25
 # A signature is a list of (name, shape, bytes).
 _MAX_DEPTH: Final = 4
 
@@ -152,6 +152,16 @@ class Load(msgspec.Struct, array_like=True):
     execution_ns: float = 0.0
     batch_size: float = 1.0
     free_slot_count: int = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether one more request would be executed at once."""
+        return self.free_count > self.waiting_count
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several requests share an execution, so that questions get no leases."""
+        return self.batch_size > _SHARED
 
 
 class Question(msgspec.Struct, array_like=True):

@@ -3,6 +3,7 @@
 """A request of this process that may wait in the queue of a pool, and is its own ticket there."""
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from mypy_extensions import mypyc_attr
@@ -121,6 +122,10 @@ class OwnRequest(LaneInflight):
         """Send it once more, to wherever it belongs now; whoever routes it says how."""
         raise NotImplementedError
 
+    def moved(self) -> "OwnRequest":
+        """Return what goes on in this one's place, which lies in a queue yet and is not to run."""
+        raise NotImplementedError
+
     @property
     def is_cancelled(self) -> bool:
         """Whether the queue is to forget it; once it has begun, that is its instance's to do."""
@@ -148,6 +153,10 @@ def ticket_of(request: OwnRequest, model_name: str, version: int, *, now_ns: int
         request.tenant,
         request.weight,
     )
+
+
+# Learns what became of a request that was withdrawn: it is back, or None.
+Taken = Callable[[OwnRequest | None], None]
 
 
 class TicketMaker:

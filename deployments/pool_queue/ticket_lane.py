@@ -42,7 +42,6 @@ from deployments.pool_queue.messages import (
     decode_grant,
     decode_known,
     decode_lease,
-    decode_lease_end,
     decode_load,
 )
 from deployments.pool_queue.own_request import OwnRequest
@@ -104,7 +103,6 @@ class TicketLane:
             WITHDRAW: self._on_withdrawn,
             LOAD: self._on_load,
             LEASE: self._on_lease,
-            LEASE_END: self._on_lease_end,
             # Any byte shows that the holder turns.
             PONG: lambda _: None,
             SEQUENCE: self._on_answer,
@@ -231,12 +229,10 @@ class TicketLane:
         """Return what the lane is called in the log."""
         return f"lane of tickets to {holder_name(self.epoch)}"
 
-    def connected(self) -> None:
-        """Do nothing: the handshake is under way."""
-
-    def authenticated(self) -> None:
-        """Begin the set-up."""
-        self._connection.send(SETUP, 0, encode(Setup()))
+    def connected(self, *, is_proved: bool) -> None:
+        """Begin the set-up after the handshake."""
+        if is_proved:
+            self._connection.send(SETUP, 0, encode(Setup()))
 
     def take_setup(self, setup: Setup) -> None:
         """Make sure that this is the holder, and be ready."""
@@ -354,14 +350,6 @@ class TicketLane:
         queue = self._queues.get((lease.model_name, lease.version))
         if queue is not None and queue.on_lease is not None:
             queue.on_lease(lease)
-        elif not self.is_local:
+        else:
             end = LeaseEnd(lease.model_name, lease.version, lease.number)
             self.send(LEASE_END, 0, encode(end))
-
-    def _on_lease_end(self, frame: Frame) -> None:
-        """Give back what a holder of an earlier release keeps free in vain for a router here.
-
-        Not before it wants that: it would be kept free again at once.
-        """
-        if self.is_local:
-            self.send(LEASE_END, 0, encode(decode_lease_end(frame.message)))

@@ -27,7 +27,7 @@ from deployments.lane.batches import BatchPart
 from deployments.lane.frames import FLAG_FINAL, LEASE_END, LOAD, TICKET, WITHDRAW
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question
-from deployments.pool_queue.own_request import OwnRequest, TicketMaker, ticket_of
+from deployments.pool_queue.own_request import OwnRequest, Taken, TicketMaker, ticket_of
 from deployments.pool_queue.waiting_ticket import WaitingTicket, WaitingTickets, not_begun
 from deployments.reactor.transport import Cancellable
 
@@ -130,7 +130,7 @@ class TicketQueue:
     def withdraw(
         self,
         request: OwnRequest,
-        taken: Callable[[OwnRequest | None], None],
+        taken: Taken,
         *,
         is_start: bool = False,
     ) -> None:
@@ -166,9 +166,16 @@ class TicketQueue:
         """Whether requests wait that may as well wait elsewhere."""
         return bool(self.tickets.movable)
 
-    def oldest(self, count: int) -> list[OwnRequest]:
-        """Return so many requests that may as well wait elsewhere, or fewer, the oldest first."""
-        return [each.request for each in itertools.islice(self.tickets.movable, count)]
+    def withdraw_oldest(self, count: int, taken: Taken) -> int:
+        """Have requests back that may as well wait elsewhere, the oldest first; see `withdraw`.
+
+        Returns:
+            How many they are.
+        """
+        oldest = list(itertools.islice(self.tickets.movable, count))
+        for waiting in oldest:
+            self.withdraw(waiting.request, taken)
+        return len(oldest)
 
     def starts(self) -> list[OwnRequest]:
         """Return the first requests of sequences that wait and may begin elsewhere."""

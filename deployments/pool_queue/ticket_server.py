@@ -7,7 +7,9 @@ import logging
 import socket
 import ssl
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+from mypy_extensions import mypyc_attr
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.lane.connection import LaneConnection
@@ -27,29 +29,131 @@ from deployments.lane.frames import (
     Frame,
     FrameError,
 )
-from deployments.lane.handshake import MIN_SECRET_BYTES, ServerHandshake
+from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import ErrorMessage, LaneLimits, Setup, encode
 from deployments.pool_queue.connection import NO_SLABS, TICKET_LIMITS, holder_name
-from deployments.pool_queue.foreign_ticket import ForeignTicket, HeldQueues, no_queue
 from deployments.pool_queue.messages import (
     Grant,
     Lease,
     Load,
+    Ticket,
+    canonical_signature,
     decode_lease_end,
     decode_missing,
     decode_question,
     decode_sequence_question,
     decode_ticket,
 )
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.supervision.listener import Listener
+
+if TYPE_CHECKING:
+    from deployments.pool_queue.held_queue import HeldQueue
 
 logger = logging.getLogger(__name__)
 
 BACKLOG: Final = 1024
-# Strangers who have connected and proved nothing yet.
-MAX_UNPROVED_COUNT = 256
 # Handshakes of TLS at the same time.
 _MAX_ARRIVING_COUNT: Final = 256
+
+
+class HeldQueues(Protocol):
+    """The queues that this process holds."""
+
+    def find(self, model_name: str, version: int) -> "HeldQueue | None":
+        """Return the queue of a model version; None when it has none here, or not yet."""
+
+    def queue_at(self, instance: str) -> "HeldQueue | None":
+        """Return the queue whose batches lie at an incarnation, be it one without tickets yet."""
+
+    def party_lost(self, party: "PartyLane") -> None:
+        """Learn that a router is gone; its waiting tickets are cancelled already.
+
+        Its leases that are not used, and its parts that have not come, never will be.
+        """
+
+
+class ForeignTicket:
+    """A ticket of another router; what waits in a queue as `OwnRequest` does.
+
+    Args:
+        party: The router.
+        number: Its number there.
+        ticket: The message.
+        now_ns: Now; when it is queued if the router's clock is another one.
+
+    Attributes:
+        queue: Where it waits; set before it is enqueued.
+
+    Raises:
+        FrameError: The message has values that no router sends.
+        ValueError: The signature is none.
+    """
+
+    __slots__ = (
+        "avoid",
+        "batch_size",
+        "correlation_id",
+        "enqueue_ns",
+        "flags",
+        "is_cancelled",
+        "is_kept",
+        "is_rescheduled",
+        "number",
+        "party",
+        "priority",
+        "queue",
+        "request_id",
+        "signature",
+        "tenant",
+        "timeout_us",
+        "weight",
+    )
+
+    queue: "HeldQueue"
+
+    def __init__(self, party: "PartyLane", number: int, ticket: Ticket, now_ns: int) -> None:
+        times = ticket.queued_ns, ticket.waited_ns, ticket.timeout_us
+        if min(ticket.batch_size, ticket.priority, *times) < 0:
+            raise FrameError(f"ticket {number} has a negative size, time or priority")
+        # A future time would wait for ever; another boot's clock says 0.
+        queued_ns = min(ticket.queued_ns, now_ns) or max(0, now_ns - ticket.waited_ns)
+        self.party = party
+        self.number = number
+        self.batch_size = ticket.batch_size
+        self.enqueue_ns = queued_ns
+        self.signature = canonical_signature(ticket.signature)
+        self.timeout_us = ticket.timeout_us
+        self.priority = ticket.priority
+        self.correlation_id = ticket.correlation_id
+        self.flags = ticket.flags
+        self.request_id = ticket.request_id
+        self.avoid = ticket.avoid
+        self.tenant = ticket.tenant
+        self.weight = ticket.weight
+        self.is_cancelled = False
+        self.is_kept = False
+        self.is_rescheduled = False
+
+    def fail(self, error: TritonError) -> None:
+        """Tell the router the error, if the ticket still waits there."""
+        self.party.refuse(self, error, is_final=True)
+
+    def turn_away(self, error: TritonError) -> None:
+        """Tell the router that its queue is gone, if the ticket still waits there."""
+        self.party.refuse(self, error, is_final=False)
+
+
+# What waits in a queue that is held here.
+HeldTicket = OwnRequest | ForeignTicket
+
+
+def no_queue(model_name: str, version: int) -> UnavailableError:
+    """Return the error of a request that finds no queue."""
+    return UnavailableError(
+        f"Request for unknown model: '{model_name}' version {version} has no queue on this node; "
+        "try again once the model is ready"
+    )
 
 
 class TicketServer:
@@ -65,20 +169,16 @@ class TicketServer:
     Attributes:
         epoch: Of the holder; 0 while it is not open.
         lanes: The connections, also those that have proved nothing yet.
-        unproved_count: How many have not.
     """
 
     def __init__(
         self, queues: HeldQueues, *, secret: bytes, limits: LaneLimits = TICKET_LIMITS
     ) -> None:
-        if len(secret) < MIN_SECRET_BYTES:
-            raise ValueError(f"the lane secret needs at least {MIN_SECRET_BYTES} bytes")
         self.queues = queues
         self.secret = secret
         self.limits = limits
         self.epoch = 0
         self.lanes: set[PartyLane] = set()
-        self.unproved_count = 0
         self._listeners: list[Listener[object]] = []
 
     def open(self, sock: socket.socket, epoch: int) -> None:
@@ -119,14 +219,15 @@ class TicketServer:
             listener.release()
         self._listeners.clear()
         for lane in list(self.lanes):
-            lane.close()
+            lane.connection.close("closed here")
 
     def _end(self) -> LaneConnection:
         return PartyLane(self).connection
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PartyLane:
-    """A router's connection, and its requests that wait here; implements `ForeignParty`.
+    """Another router's connection, and its requests that wait here.
 
     Attributes:
         connection: What its transport talks to.
@@ -137,7 +238,6 @@ class PartyLane:
         self._queues = server.queues
         self._max_count = server.limits.max_inflight_count
         self._waiting: dict[int, ForeignTicket] = {}
-        self._is_proved = False
         loop, secret, limits = asyncio.get_running_loop(), server.secret, server.limits
         self.connection = LaneConnection(
             self, loop, ServerHandshake, secret, NO_SLABS, limits, offers_slabs=False
@@ -151,30 +251,20 @@ class PartyLane:
             SEQUENCE: self._on_sequence,
         }
 
-    def close(self) -> None:
-        """Close the lane; its router has its requests again."""
-        self.connection.close("closed here")
-
     # What the connection calls: `deployments.lane.connection.LaneRole`
 
     def describe(self) -> str:
         """Return what the lane is called in the log."""
         return "lane of tickets from a router"
 
-    def connected(self) -> None:
+    def connected(self, *, is_proved: bool) -> None:
         """Give the stranger the time of a handshake, unless too many are at it."""
         server = self._server
         server.lanes.add(self)
-        server.unproved_count += 1
         if not server.epoch:
             self.connection.break_off("the queues are not held here any more")
-        elif server.unproved_count > MAX_UNPROVED_COUNT:
-            self.connection.break_off("too many connections that have not proved themselves")
-
-    def authenticated(self) -> None:
-        """Count it among the strangers no more."""
-        self._is_proved = True
-        self._server.unproved_count -= 1
+        elif not is_proved:
+            self.connection.admit(lane.connection for lane in server.lanes)
 
     def take_setup(self, setup: Setup) -> None:
         """Tell the router which holder this is."""
@@ -191,8 +281,7 @@ class PartyLane:
         """Cancel what waits; its requests are the router's."""
         server = self._server
         server.lanes.discard(self)
-        if not self._is_proved:
-            server.unproved_count -= 1
+        if not self.connection.version:
             return
         waiting = list(self._waiting.values())
         self._waiting.clear()
@@ -291,7 +380,7 @@ class PartyLane:
     def _on_ping(self, frame: Frame) -> None:
         self.connection.send(PONG, frame.request_id)
 
-    # Writing: `deployments.pool_queue.foreign_ticket.ForeignParty`
+    # Writing: nothing is sent once the lane is lost
 
     def grant(self, grant: Grant) -> None:
         """Have the router send these requests as a part of a batch."""
@@ -303,7 +392,10 @@ class PartyLane:
             self.connection.flush()
 
     def refuse(self, ticket: ForeignTicket, error: TritonError, *, is_final: bool) -> None:
-        """Tell the router the error of a request that waits no more."""
+        """Tell the router the error of a request that waits no more.
+
+        Without ``is_final`` it was for want of a queue: perhaps there is one soon.
+        """
         if self._waiting.pop(ticket.number, None) is not None:
             self._send_error(ticket.number, error, FLAG_FINAL if is_final else 0)
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ticket at the router's end, and what lanes of tickets want of the router."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,7 +11,7 @@ from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.batches import BatchPart
 from deployments.lane.messages import LaneLimits
 from deployments.pool_queue.connection import TICKET_LIMITS
-from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.own_request import OwnRequest, Taken
 
 if TYPE_CHECKING:
     from deployments.pool_queue.ticket_queue import TicketQueue
@@ -46,11 +46,9 @@ class WaitingTicket:
         is_parked: Whether it waits here, to be sent to a holder that does not know the model.
         is_withdrawn: Whether the holder was told to forget it.
         taken: Learns what became of a request that was withdrawn; None for nobody.
-        among: Where `WaitingTickets` keeps it.
     """
 
     __slots__ = (
-        "among",
         "is_parked",
         "is_unknown",
         "is_withdrawn",
@@ -68,8 +66,7 @@ class WaitingTicket:
         self.unknown_since_s = 0.0
         self.is_parked = self.is_unknown = False
         self.is_withdrawn = False
-        self.taken: Callable[[OwnRequest | None], None] | None = None
-        self.among = queue.tickets.bound
+        self.taken: Taken | None = None
 
     def settle(self, request: OwnRequest | None) -> None:
         """Tell whoever withdrew it that the request is back, or by None that it is not."""
@@ -84,55 +81,48 @@ class WaitingTickets:
     Nobody has to walk what waits in other queues, or what has to stay, to find what may leave.
 
     Attributes:
-        movable: What may as well wait elsewhere.
-        starts: What begins sequences that may as well begin elsewhere.
-        bound: The rest. Also what is parked or being withdrawn.
+        movable: What may as well wait elsewhere, unless it is parked or being withdrawn.
+        starts: What begins sequences that may as well begin elsewhere; the same.
     """
 
-    __slots__ = ("bound", "movable", "starts")
+    __slots__ = ("_all", "movable", "starts")
 
     def __init__(self) -> None:
+        self._all: dict[WaitingTicket, None] = {}
         self.movable: dict[WaitingTicket, None] = {}
         self.starts: dict[WaitingTicket, None] = {}
-        self.bound: dict[WaitingTicket, None] = {}
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self.movable) + len(self.starts) + len(self.bound)
+        return len(self._all)
 
     def all(self) -> list[WaitingTicket]:
         """Return all of them, oldest first."""
-        tickets = [*self.movable, *self.starts, *self.bound]
-        return sorted(tickets, key=lambda waiting: waiting.request.enqueue_ns)
+        return sorted(self._all, key=lambda waiting: waiting.request.enqueue_ns)
 
     def add(self, waiting: WaitingTicket) -> None:
         """Take a ticket that the holder has, or is about to get."""
-        request = waiting.request
-        if request.is_movable:
-            waiting.among = among = self.movable
-        elif request.may_start_elsewhere:
-            waiting.among = among = self.starts
-        else:
-            waiting.among = among = self.bound
-        among[waiting] = None
+        self._all[waiting] = None
+        if waiting.request.is_movable:
+            self.movable[waiting] = None
+        elif waiting.request.may_start_elsewhere:
+            self.starts[waiting] = None
 
     def bind(self, waiting: WaitingTicket) -> None:
         """Have a ticket stay where it is."""
-        bound = self.bound
-        if waiting.among is not bound:
-            del waiting.among[waiting]
-            waiting.among = bound
-            bound[waiting] = None
+        self.movable.pop(waiting, None)
+        self.starts.pop(waiting, None)
 
     def remove(self, waiting: WaitingTicket) -> None:
         """Forget a ticket."""
-        del waiting.among[waiting]
+        del self._all[waiting]
+        self.bind(waiting)
 
     def clear(self) -> None:
         """Forget all."""
+        self._all.clear()
         self.movable.clear()
         self.starts.clear()
-        self.bound.clear()
 
 
 def not_begun(

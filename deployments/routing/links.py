@@ -238,8 +238,6 @@ class LinkSet:
         if lane is None and not (is_leaving and sequences is not None):
             drop(link)
             return
-        if lane in link.pool.lanes:
-            link.pool.lanes.remove(lane)
         if is_leaving:
             link.pool.leaving[link] = None
         if sequences is not None:
@@ -257,8 +255,6 @@ class LinkSet:
         self._links[key] = link
         pool.leaving.pop(link, None)
         pool.links.append(link)
-        if link.lane is not None:
-            pool.lanes.append(link.lane)
         del pool.retired[link]
         self._node_pools.restored(link)
         return True
@@ -294,23 +290,19 @@ class LinkSet:
             return
         link.lane = lane
         self._lanes[lane] = link
-        if not link.closed:
-            link.pool.lanes.append(lane)
         self._node_pools.connected(link, lane)
         self._greet([link])
         self._on_connected(link.pool)
 
     def _lost(self, link: Link, lane: LaneClient, orphans: list[LaneInflight]) -> None:
         self._lanes.pop(lane, None)
-        if lane in link.pool.lanes:
-            link.pool.lanes.remove(lane)
         link.lane = None
         link.pool.leaving.pop(link, None)
         link.pool.retired.pop(link, None)
         self._node_pools.lost(link)
         if not link.closed:
             self._start_connecting(link)
-        end_or_resend(link, orphans)
+        end_or_resend(link, lane.crash, orphans)
 
 
 async def open_lane(

@@ -22,7 +22,6 @@ from backends.api.errors import TritonError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.load_report import VersionLoad, encode_loads
 from deployments.lane.client import LaneClient
-from deployments.pool_queue.held_queue import HeldQueue
 from deployments.routing.pool import LinkPool, NodeQueue
 from deployments.routing.router import Router
 
@@ -30,8 +29,6 @@ _log = logging.getLogger(__name__)
 
 SAMPLE_S: Final = 0.25
 REPORT_S: Final = 1.0
-# By so many the numbers of a lane's requests fall when they begin anew, at least.
-_BEGUN_ANEW: Final = 1 << 31
 
 
 class LoadSignals:
@@ -126,11 +123,10 @@ class _WatchedPool:
             ongoing += lane.outstanding
             # A lane that opened since was at 0.
             sent[lane] = lane.request_count
-            more = sent[lane] - self._sent.get(lane, 0)
             # Fewer: the instance has sent some back, which count where they go next.
-            self._sent_count += more if more > -_BEGUN_ANEW else 0
+            self._sent_count += sent[lane] - self._sent.get(lane, 0)
         self._sent = sent
-        self._ongoing_sum += ongoing + sum(map(_own_waiting, _queues(self.pool)))
+        self._ongoing_sum += ongoing + sum(queue.waiting_count for queue in _queues(self.pool))
         self._sample_count += 1
 
     def report(self, period_s: float) -> VersionLoad | None:
@@ -147,8 +143,3 @@ def _queues(pool: LinkPool) -> set[NodeQueue]:
     """Return the queues that requests for a version may wait in, of this and other nodes."""
     queues = set() if pool.queue is None else {pool.queue}
     return queues if pool.routes is None else queues.union(pool.routes.queues())
-
-
-def _own_waiting(queue: NodeQueue) -> int:
-    """Return how many requests of this process wait in a queue."""
-    return queue.own_waiting_count if isinstance(queue, HeldQueue) else queue.waiting_count

@@ -9,7 +9,7 @@ INTERNAL, so that neither a client nor a proxy has it crash others. Processes th
 to end or not reached any more, and requests that waited meanwhile, do not count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from backends.api.errors import (
     InternalError,
@@ -17,17 +17,21 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
-from deployments.lane.client import LaneClient
 from deployments.lane.crash_report import Crash
 from deployments.lane.inflight import LaneInflight
 from deployments.routing.pool import Link
 from deployments.routing.routed_request import RoutedRequest, is_stateful
 
 
-def end_or_resend(link: Link, orphans: Sequence[LaneInflight]) -> None:
-    """Send each request of a lane that is lost once more, to another instance, or end it."""
+def end_or_resend(link: Link, lost: Crash | None, orphans: Iterable[LaneInflight]) -> None:
+    """Send each request of a lane that is lost once more, to another instance, or end it.
+
+    Args:
+        link: The way that the lane was.
+        lost: How a crash has ended the instance; None where that is not known.
+        orphans: The requests.
+    """
     name = link.endpoint.name
-    lost = _crash_of(orphans)
     for routed in orphans:
         if not isinstance(routed, RoutedRequest):
             continue
@@ -48,11 +52,6 @@ def end_or_resend(link: Link, orphans: Sequence[LaneInflight]) -> None:
             routed.enqueue_ns = routed.request.waited_ns = 0
             # Where there is no other, it waits for the one that takes the place of this.
             routed.send_again()
-
-
-def _crash_of(orphans: Sequence[LaneInflight]) -> Crash | None:
-    lane = orphans[0].lane if orphans else None
-    return lane.crash if isinstance(lane, LaneClient) else None
 
 
 def _own_error(name: str, routed: RoutedRequest, crash: Crash) -> TritonError:

@@ -11,7 +11,6 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from deployments.contracts.routing_table import InstanceEndpoint
@@ -37,55 +36,43 @@ _log = logging.getLogger(__name__)
 _PORT_RETRY_S: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMember:
-    """What a router is on its node.
-
-    Attributes:
-        node_id: Ray node.
-        secret: Key of the lanes' handshake.
-        may_hold: Whether it may hold the node's queues.
-        host: Address at which a holder listens for routers of other nodes; empty for none.
-        lanes: The server's options about lanes.
-    """
-
-    node_id: str
-    secret: bytes
-    may_hold: bool
-    host: str = ""
-    lanes: LaneSettings = LaneSettings()
-
-
 class Membership:
     """What a router is to the lanes of tickets: their `TicketOwner`, a candidate, a client.
 
     Args:
-        member: What the router is on its node.
+        node_id: Ray node.
+        secret: Key of the lanes' handshake.
+        lanes: The server's options about lanes.
         pools: The pools of the node.
         reach: Opens a lane to an instance that goes on with sequences, if there is none; see
             `deployments.pool_queue.waiting_ticket.TicketOwner`.
+        host: Address at which the router listens for those of other nodes once it holds the node's
+            queues; None: it holds none.
     """
 
     def __init__(
         self,
-        member: NodeMember,
+        node_id: str,
+        secret: bytes,
+        lanes: LaneSettings,
         pools: NodePools,
         reach: Callable[[str, int, InstanceEndpoint], None],
+        host: str | None,
     ) -> None:
         self.reach = reach
-        self._member = member
+        self._secret = secret
+        self._lanes = lanes
         self._pools = pools
-        limits = ticket_limits_of(member.lanes)
-        self._server = (
-            TicketServer(pools, secret=member.secret, limits=limits) if member.may_hold else None
-        )
-        silence_s = member.lanes.heartbeat_timeout_s
-        options = TicketLaneOptions(member.secret, self, limits, silence_s)
+        self._host = host or ""
+        limits = ticket_limits_of(lanes)
+        options = TicketLaneOptions(secret, self, limits, lanes.heartbeat_timeout_s)
         self._tls: ssl.SSLContext | None = None
+        self._server: TicketServer | None = None
         self._port: HolderPort | None = None
-        if member.may_hold and member.host:
+        if host is not None:
+            self._server = TicketServer(pools, secret=secret, limits=limits)
             self._port = HolderPort(self._listen, asyncio.get_running_loop().time)
-        name = socket_name(member.secret, member.node_id)
+        name = socket_name(secret, node_id)
         self._candidacy = Candidacy(
             name, self._server, options, self._become_holder, self._use, port=self._port
         )
@@ -134,12 +121,11 @@ class Membership:
                 port = self._server.accept_remote(sock, self._tls)
             else:
                 self._tasks.spawn("port for other nodes", self._look_for_port(epoch))
-        self._pools.hold(Holder(epoch, self._member.host, port))
+        self._pools.hold(Holder(epoch, self._host, port))
 
     def _listen(self) -> socket.socket:
-        lanes = self._member.lanes
-        self._tls = lane_tls(lanes.tls, self._member.secret).server
-        return lanes.ports.listen(self._member.host, BACKLOG)
+        self._tls = lane_tls(self._lanes.tls, self._secret).server
+        return self._lanes.ports.listen(self._host, BACKLOG)
 
     async def _look_for_port(self, epoch: int) -> None:
         """Hold anew, with a port, once one is free: other nodes can reach the queues then."""
@@ -161,7 +147,7 @@ class Membership:
         """Take what an instance of another node says of its holder."""
         remote = self._remote.get(node_id)
         if remote is None:
-            tls = lane_tls(self._member.lanes.tls, self._member.secret).client
+            tls = lane_tls(self._lanes.tls, self._secret).client
             remote = RemoteHolder(
                 node_id, self._options, self._pools.remote_changed, self._is_wanted, tls
             )

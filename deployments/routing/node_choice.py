@@ -25,7 +25,6 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from deployments.pool_queue.askers import is_shared
 from deployments.routing.node_view import NodeView, expected_wait_ns
 
 # Expected waits that differ by less than this many executions of one instance are equal.
@@ -214,7 +213,7 @@ def _best_other(views: Sequence[NodeView], now_ns: int, random: Random) -> NodeV
 
 
 def _gives_leases(view: NodeView) -> bool:
-    return not (view.is_single or is_shared(view.current_load))
+    return not (view.is_single or view.current_load.is_shared)
 
 
 def _moves(

@@ -9,7 +9,6 @@ adopted yet, the node is *away*: what may as well wait elsewhere is sent there.
 """
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from backends.api.errors import TritonError
@@ -18,18 +17,14 @@ from deployments.lane.client import LaneClient
 from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.messages import Load
-from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.own_request import OwnRequest, Taken
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.routing.node_view import NodeView
-from deployments.routing.pool import Link, NodeQueue
-from deployments.routing.routed_request import RoutedRequest
+from deployments.routing.pool import Link, NodeQueue, choose_lane
 from deployments.tracing.passing_sink import PassingSink
 
 if TYPE_CHECKING:
     from deployments.routing.node_routes import NodeRoutes
-
-# Learns what became of a request that was withdrawn: it is back, or None.
-Taken = Callable[[OwnRequest | None], None]
 
 
 class NodePlace:
@@ -118,7 +113,7 @@ class NodePlace:
         """Renew what is known; return whether requests can be sent there."""
         view = self.view
         if self._held is not None:
-            view.waiting_count = self._held.own_waiting_count
+            view.waiting_count = self._held.waiting_count
             return True
         if self._tickets is not None:
             view.waiting_count = self._tickets.staying_count
@@ -150,14 +145,7 @@ class NodePlace:
 
     def lane(self, avoid: object | None = None) -> LaneClient | None:
         """Return the open lane to an instance that is on its own."""
-        best: LaneClient | None = None
-        for link in self.links:
-            lane = link.lane
-            if lane is None or lane.draining or not link.is_on_its_own or lane is avoid:
-                continue
-            if best is None or lane.outstanding < best.outstanding:
-                best = lane
-        return best
+        return choose_lane([link for link in self.links if link.is_on_its_own], avoid)
 
     def start(
         self, request: OwnRequest, *, was_promised: bool = False, is_compared: bool = True
@@ -190,16 +178,7 @@ class NodePlace:
             How many there are. ``taken`` is called for each: with what is to be sent elsewhere, or
             with None when there is nothing, as it was granted meanwhile.
         """
-        requests: list[OwnRequest] = []
-        if self._tickets is not None:
-            requests = self._tickets.oldest(count)
-            for request in requests:
-                self._tickets.withdraw(request, taken)
-        elif self._held is not None:
-            requests = self._held.withdraw_oldest(count)
-            for request in requests:
-                taken(request.moved() if isinstance(request, RoutedRequest) else None)
-        return len(requests)
+        return 0 if self.queue is None else self.queue.withdraw_oldest(count, taken)
 
     def give_up(self, start: OwnRequest, taken: Taken) -> bool:
         """Have a sequence begin elsewhere that waits for a slot there.

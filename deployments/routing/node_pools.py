@@ -20,9 +20,9 @@ from deployments.lane.batches import Adopted, Holder
 from deployments.lane.client import LaneClient
 from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.alarm import AlarmClock, LoopClock
-from deployments.pool_queue.foreign_ticket import ForeignParty
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.ticket_lane import TicketLane
+from deployments.pool_queue.ticket_server import PartyLane
 from deployments.routing.adoption_states import FREE, AdoptionEvent, AdoptionState
 from deployments.routing.pool import Link, LinkPool, NodeQueue
 from deployments.routing.routed_request import RoutedRequest
@@ -98,10 +98,9 @@ class NodePools:
     def lane_to(self, incarnation: str) -> LaneClient | None:
         """Return the open lane to an instance of this node."""
         link = self._links.get(incarnation)
-        lane = None if link is None else link.lane
-        return None if lane is None or not lane.is_open else lane
+        return None if link is None else link.lane
 
-    # `deployments.pool_queue.foreign_ticket.HeldQueues`
+    # `deployments.pool_queue.ticket_server.HeldQueues`
 
     def find(self, name: str, version: int) -> HeldQueue | None:
         """Return the queue of a version, if it is held here and has instances."""
@@ -113,7 +112,7 @@ class NodePools:
         link = self._links.get(incarnation)
         return None if link is None else link.queue
 
-    def party_lost(self, party: ForeignParty) -> None:
+    def party_lost(self, party: PartyLane) -> None:
         """Learn that another router is gone."""
         for queue in self.all_held():
             queue.party_lost(party)

@@ -16,7 +16,6 @@ Pure: the clock is passed in.
 
 from typing import Final, Protocol
 
-from deployments.pool_queue.askers import is_free
 from deployments.pool_queue.messages import Load
 
 # How long the messages of one request take, all together, to a node and back.
@@ -62,9 +61,9 @@ class NodeView:
         is_own: Whether it is the router's own node.
         queue: The queue, when it is held in this process.
         is_single: Whether it is a pool of one, which says nothing of its load.
-        network_ns: How long the messages of one request take, to the node and back.
 
     Attributes:
+        network_ns: How long the messages of one request take, to the node and back.
         load: How much waited there when that was said; of a pool of one, nothing.
         known_ns: When that was said, or when a pool of one answered last; None means never.
         sent_count: Requests this router has sent there since; 0 of a queue in this process.
@@ -83,15 +82,12 @@ class NodeView:
         is_own: bool = False,
         queue: LoadSource | None = None,
         is_single: bool = False,
-        network_ns: int | None = None,
     ) -> None:
         self.node = node
         self.is_own = is_own
         self.queue = queue
         self.is_single = is_single
-        if network_ns is None:
-            network_ns = OWN_NODE_NS if is_own else OTHER_NODE_NS
-        self.network_ns = network_ns
+        self.network_ns = OWN_NODE_NS if is_own else OTHER_NODE_NS
         self.load = Load("", 0)
         self.known_ns: int | None = None
         self.sent_count = 0
@@ -106,7 +102,7 @@ class NodeView:
         self.load = load
         self.known_ns = now_ns
         self.sent_count = 0
-        if is_free(load):
+        if load.is_free:
             self.asked_ns = None
 
     def promised(self, count: int = 1) -> None:

@@ -138,7 +138,6 @@ class LinkPool:
 
     Attributes:
         links: Ways to its instances.
-        lanes: The open lanes among them.
         waiting: Requests that wait for a lane, oldest first, and since when, in the loop's seconds.
         sequences: Where its sequences run; None when the model has none.
         retired: Ways to instances that have left the table and go on with their sequences.
@@ -161,7 +160,6 @@ class LinkPool:
     """
 
     links: list[Link] = field(default_factory=list)
-    lanes: list[LaneClient] = field(default_factory=list)
     waiting: dict[OwnRequest, float] = field(default_factory=dict)
     sequences: "SequenceRoutes | None" = None
     retired: dict[Link, None] = field(default_factory=dict)
@@ -185,15 +183,22 @@ class LinkPool:
         """Whether an instance is on a node, be it one that leaves."""
         return any(link.endpoint.node_id == node_id for link in (*self.links, *self.retired))
 
-    def choose(self, avoid: object | None = None) -> LaneClient | None:
-        """Return the open lane with the fewest requests outstanding; None when there is none."""
-        best: LaneClient | None = None
-        for lane in self.lanes:
-            if lane is avoid or lane.draining:
-                continue
-            if best is None or lane.outstanding < best.outstanding:
-                best = lane
-        return best
+    @property
+    def lanes(self) -> list[LaneClient]:
+        """The open lanes to its instances."""
+        return [link.lane for link in self.links if link.lane is not None]
+
+
+def choose_lane(links: Iterable[Link], avoid: object | None = None) -> LaneClient | None:
+    """Return the open lane with the fewest requests outstanding; None when there is none."""
+    best: LaneClient | None = None
+    for link in links:
+        lane = link.lane
+        if lane is None or lane is avoid or lane.draining:
+            continue
+        if best is None or lane.outstanding < best.outstanding:
+            best = lane
+    return best
 
 
 class ModelPools:

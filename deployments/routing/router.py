@@ -27,13 +27,13 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.metrics.counters import Snapshot
 from deployments.response_cache.store import CacheStore
 from deployments.routing.links import Heartbeat, LinkSet, drop, key_of, open_lane
-from deployments.routing.membership import Membership, NodeMember
+from deployments.routing.membership import Membership
 from deployments.routing.mirror import Mirror
 from deployments.routing.mismatch_file import MismatchFile, default_folder
 from deployments.routing.node_pools import NodePools
 from deployments.routing.node_routes import NodeRoutes
 from deployments.routing.ordered_sink import OrderedSink, order_of
-from deployments.routing.pool import Link, LinkPool, ModelPools, NodeQueue
+from deployments.routing.pool import Link, LinkPool, ModelPools, NodeQueue, choose_lane
 from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.sequence_routes import SequenceRoutes
 from deployments.routing.served_model import ServedModel, ServedStep
@@ -89,6 +89,8 @@ class Router:
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
         self.node_id = node_id
+        self._secret = secret
+        self._lane_settings = lanes
         self.cache = cache
         self.links = LinkSet(
             node_id,
@@ -114,9 +116,11 @@ class Router:
         """Refuse clients' requests under overload, from the next table on."""
         self.models.admissions = Admissions(time.monotonic_ns, defaults)
 
-    def join_node(self, member: NodeMember) -> None:
-        """Hold the queues of this node's pools from now on, or use those that another holds."""
-        self._membership = membership = Membership(member, self.node_pools, self._reach)
+    def join_node(self, host: str | None = None) -> None:
+        """Use the queues of this node's pools from now on, or hold them; see `Membership`."""
+        self._membership = membership = Membership(
+            self.node_id, self._secret, self._lane_settings, self.node_pools, self._reach, host
+        )
         membership.start()
 
     def _reach(self, key: str, version: int, endpoint: InstanceEndpoint) -> None:
@@ -327,7 +331,7 @@ class Router:
             if routes is not None:
                 if routes.send(routed):
                     return
-            elif (lane := pool.choose(avoid=routed.lane)) is not None:
+            elif (lane := choose_lane(pool.links, routed.lane)) is not None:
                 routed.count_wait()
                 lane.start(routed)
                 return

@@ -92,21 +92,20 @@ class ServedModel:
 Submit = Callable[[ServedModel, InferenceRequest, ResponseSink], Inflight]
 
 
-# Returns the version of a model with a rollout that answers a request.
+# Returns the version of a model that answers a request.
 Choose = Callable[[ServedModel, InferenceRequest], ServedModel]
 
 
 class ServedStep:
     """A ready version as a step of an ensemble: a `deployments.ensembles.ensemble.StepModel`."""
 
-    __slots__ = ("_check", "_choose", "_model", "_submit", "config", "name", "version")
+    __slots__ = ("_choose", "_model", "_submit", "config", "name", "version")
 
     def __init__(self, model: ServedModel, submit: Submit, choose: Choose) -> None:
         self.name = model.name
         self.version = model.version
         self.config = model.config
         self._model = model
-        self._check = model.checker.check
         self._choose = choose
         self._submit = submit
 
@@ -118,16 +117,9 @@ class ServedStep:
     def start(self, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
         """Check a request and send it; everything that follows reaches the sink."""
         rollout = self._model.rollout
-        if rollout is not None:
-            return self._start_chosen(rollout, request, sink)
-        self._check(request)
-        request.model_version = self.version
-        return self._submit(self._model, request, sink)
-
-    def _start_chosen(
-        self, rollout: ModelRollout, request: InferenceRequest, sink: ResponseSink
-    ) -> Inflight:
         model = self._choose(self._model, request)
         model.checker.check(request)
         request.model_version = model.version
-        return self._submit(model, request, rollout.counted(model.version, sink))
+        if rollout is not None:
+            sink = rollout.counted(model.version, sink)
+        return self._submit(model, request, sink)

@@ -82,8 +82,7 @@ async def _feed_holder(pieces: Iterator[bytes]) -> None:
     _feed(connection, pieces)
     queue = queues.by_model["model", 1]
     assert not server.lanes
-    assert not server.unproved_count
-    assert not queue.waiting
+    assert not queue.came
     assert queues.lost
     queue.reports.close()
 

@@ -4,12 +4,10 @@
 
 import asyncio
 import sys
-from typing import cast
 
 import uvloop
 
 from deployments.pool_queue.election import Candidacy
-from deployments.pool_queue.foreign_ticket import HeldQueues
 from deployments.pool_queue.ticket_server import TicketServer
 from deployments.pool_queue.waiting_ticket import TicketLaneOptions
 from tests.support.lane_rig import SECRET
@@ -22,7 +20,7 @@ def say(line: str) -> None:
 
 
 async def main(name: str) -> None:
-    server = TicketServer(cast("HeldQueues", Queues()), secret=SECRET)
+    server = TicketServer(Queues(), secret=SECRET)
     options = TicketLaneOptions(SECRET, Router())
     Candidacy(
         name,

@@ -21,29 +21,31 @@ from backends.api.request import InferenceRequest, InferenceResponse, tensor_fro
 from deployments.instance.ending import OnFault, log_fault
 from deployments.instance.executor import Executor
 from deployments.instance.lead import Lead
+from deployments.lane.server_request import ServerRequest
 from deployments.metrics.counters import InstanceStatistics
 from deployments.reactor.reactor import Reactor
+from deployments.tracing.record import Activity
 
 PLAIN = ModelConfig("m", max_batch_size=8)
 BATCHING = ModelConfig("m", max_batch_size=8, dynamic_batching=DynamicBatching())
 DECOUPLED = ModelConfig("m", max_batch_size=8, decoupled=True)
 
 
-class RecordedRequest:
-    """A lane request that keeps its outcomes and checks the terminal one is the last."""
+class RecordedRequest(ServerRequest):
+    """A lane request that keeps its outcomes and checks the terminal one is the last.
+
+    It is never finished, so that a second terminal outcome reaches the assertion below.
+    """
 
     def __init__(self, request: InferenceRequest) -> None:
-        self.request = request
-        self.is_cancelled = False
-        # Never set, so that a second terminal outcome reaches the assertion below.
-        self.is_finished = False
+        super().__init__(None, 0, request)
         self._is_answered = False
         self.outcomes: list[InferenceResponse | TritonError | None] = []
         self.reactor: WatchedReactor | None = None
-        self.activities: list[tuple[str, int]] = []
+        self.activities: list[Activity] = []
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def traced(self, activities: list[tuple[str, int]]) -> None:
+    def traced(self, activities: list[Activity]) -> None:
         assert not self._is_answered
         self.activities = activities
 

@@ -137,8 +137,11 @@ class Turning:
 
 def inflight_count(server: LaneServer) -> int:
     """Return how many requests of all lanes are not answered."""
-    state: Any = server._state
-    return sum(len(lane._unanswered) for lane in list(state.lanes))
+    return sum(len(lane._unanswered) for lane in lanes_of(server))
+
+
+def lanes_of(server: LaneServer) -> list[Any]:
+    return [connection._role for connection in list(server._state.holding.connections)]
 
 
 class Rig:
@@ -151,7 +154,6 @@ class Rig:
         limits: LaneLimits = DEFAULT_LIMITS,
         client_limits: LaneLimits | None = None,
         same_node: bool = True,
-        uds: str = "",
         pool_bytes: int = 64 << 20,
         incarnation: str = "",
         tls: ssl.SSLContext | None = None,
@@ -161,7 +163,7 @@ class Rig:
         self.limits = limits
         self.client_limits = client_limits or limits
         self.same_node = same_node
-        self.uds = uds or f"\0manta-test-{os.getpid()}-{next(_names)}"
+        self.uds = f"\0manta-test-{os.getpid()}-{next(_names)}"
         self.server_slabs = SlabPool(pool_bytes)
         self.client_slabs = SlabPool(pool_bytes)
         self.turning = Turning(Reactor())
@@ -176,9 +178,9 @@ class Rig:
         self.losses: list[tuple[LaneClient, list[LaneInflight]]] = []
 
     async def __aenter__(self) -> "Rig":
-        uds, tcp = self.server.start(self.uds, "127.0.0.1", tls=self.tls)
+        tcp = self.server.start(self.uds, "127.0.0.1", tls=self.tls)
         await self.turning.__aenter__()
-        self.endpoint = InstanceEndpoint("model/1#0", "", "node", uds, tcp)
+        self.endpoint = InstanceEndpoint("model/1#0", "", "node", self.uds, tcp)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -201,13 +203,12 @@ class Rig:
 
     @property
     def lanes(self) -> Any:
-        return self.server._state.lanes
+        return lanes_of(self.server)
 
     async def all_gone(self) -> None:
         """Wait until the server has no lane and neither side holds a slab."""
         await until(lambda: not self.lanes)
         assert inflight_count(self.server) == 0
-        assert self.server._state.unproved_count == 0
         await until(lambda: not self.server_slabs.used_blocks)
         await until(lambda: not self.client_slabs.used_blocks)
 

@@ -21,7 +21,6 @@ from deployments.contracts.routing_table import (
     ModelVersion,
     RoutingTable,
 )
-from deployments.routing.membership import NodeMember
 from deployments.routing.node_place import TimedSink
 from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.router import Router
@@ -83,16 +82,16 @@ class Node:
         ports: PortRange = ANY_PORT,
     ) -> Router:
         """Have one more router."""
-        router = self.made()
-        self.routers.append(router)
         lanes = LaneSettings(heartbeat_timeout_s=silence_s, ports=ports)
-        router.join_node(NodeMember(self.node_id, SECRET, may_hold, "127.0.0.1", lanes))
+        router = self.made(lanes)
+        self.routers.append(router)
+        router.join_node("127.0.0.1" if may_hold else None)
         await self.joined(router)
         return router
 
-    def made(self) -> Router:
+    def made(self, lanes: LaneSettings) -> Router:
         """Return a router of this node that has not joined it."""
-        return Router(self.node_id, SECRET, SlabPool(1 << 20))
+        return Router(self.node_id, SECRET, SlabPool(1 << 20), lanes)
 
     async def joined(self, router: Router) -> None:
         """Wait until it knows a holder."""

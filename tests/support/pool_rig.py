@@ -185,7 +185,7 @@ class PooledInstance:
         self.thread = threading.Thread(target=self.executor.run)
 
     async def __aenter__(self) -> Self:
-        _, tcp = self.server.start(self.endpoint.uds, "127.0.0.1")
+        tcp = self.server.start(self.endpoint.uds, "127.0.0.1")
         self.endpoint = InstanceEndpoint("m/1#0", "", "node", self.endpoint.uds, tcp)
         self.thread.start()
         return self

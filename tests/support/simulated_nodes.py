@@ -11,7 +11,7 @@ when its DONE has come.
 from collections.abc import Callable, Sequence
 from random import Random
 
-from deployments.pool_queue.askers import answered, is_free
+from deployments.pool_queue.load_reports import answered
 from deployments.pool_queue.messages import Load
 from deployments.routing.node_choice import (
     asked_in_vain,
@@ -184,7 +184,7 @@ class Holder:
             return
         self._hinted_ns[router] = now_ns
         load = self.load
-        if is_free(load):
+        if load.is_free:
             self._askers.pop(router, None)
         self._cluster.message_count += 1
         self._clock.after(router.way_ns(self), router.learned, self, load)

@@ -26,6 +26,7 @@ from deployments.pool_queue.alarm import LoopClock
 from deployments.reactor.reactor import Reactor
 from deployments.routing.router import Router
 from deployments.scheduling.scheduler import Decision
+from deployments.settings.lane_settings import LaneSettings
 from deployments.shared_memory.objects import RegionMemory
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
@@ -136,7 +137,8 @@ class VirtualInstance:
         handler = InstanceLanes(config, self.executor, self.model, RegionMemory(), readiness)
         self.slabs = SlabPool(1 << 20)
         self.server = LaneServer(handler, reactor=self.reactor, secret=SECRET, slabs=self.slabs)
-        uds, tcp = self.server.start(f"\0manta-virtual-{os.getpid()}-{next(_names)}", "127.0.0.1")
+        uds = f"\0manta-virtual-{os.getpid()}-{next(_names)}"
+        tcp = self.server.start(uds, "127.0.0.1")
         self.endpoint = InstanceEndpoint("m/1#0", "", "node", uds, tcp)
         self.reactor.on_turned = self._step
         self.reactor.due()
@@ -209,9 +211,9 @@ class VirtualNode(Node):
         self._chance = chance
         self._dial_s = dial_s
 
-    def made(self) -> Router:
+    def made(self, lanes: LaneSettings) -> Router:
         """See `Node.made`."""
-        router = super().made()
+        router = super().made(lanes)
         connect = router.links._connect
 
         async def dial(*args: Any) -> Any:

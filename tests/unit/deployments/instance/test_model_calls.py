@@ -12,7 +12,7 @@ import pytest
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.contracts.routing_table import Model, RoutingTable
-from deployments.instance.model_calls import RouterCaller
+from deployments.instance.model_calls import CallingProcess, RouterCaller
 from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool
 from tests.support.cluster_of_instances import Instance, request, table
@@ -64,14 +64,14 @@ async def outcome(
     """Return what became of a call to a model without an instance, and what woke it."""
     instance = await Instance(echo).start()
     controller = kind(model, table(instance), error)
-    caller = RouterCaller(
-        lambda: controller,  # type: ignore[arg-type,return-value]
+    process = CallingProcess(
         node_id="node",
         incarnation="caller",
         secret=SECRET,
         slabs=SlabPool(1 << 20),
         lanes=LaneSettings(heartbeat_timeout_s=0.0),
     )
+    caller = RouterCaller(lambda: controller, process)  # type: ignore[arg-type,return-value]
     caller.run_on(asyncio.get_running_loop())
     sink = Sink()
     called = request()

@@ -161,7 +161,7 @@ def test_the_watchdog_looks_by_itself_and_tells_once():
     watchdog = Watchdog("m", TIMEOUT_US, lambda: Activity(0, 3_000_000, 3_000_000, 1, 1), told.put)
     watchdog.start()
     assert told.get(timeout=30) == REASON
-    watchdog.stop()
+    watchdog._worker_thread.join()
     assert told.empty()
 
 

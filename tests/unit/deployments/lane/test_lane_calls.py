@@ -220,19 +220,3 @@ def test_nobody_listening_is_unavailable(run):
         slabs.close()
 
     run(main)
-
-
-def test_a_socket_path_in_the_file_system_is_replaced_and_removed(run, tmp_path):
-    path = str(tmp_path / "lane")
-
-    async def main():
-        for _ in range(2):
-            async with Rig(Handler(echo), uds=path) as rig:
-                lane = await rig.connect()
-                sink = Sink()
-                lane.submit(request_of(LARGE), sink)
-                await sink.ended
-                lane.close()
-            assert not (tmp_path / "lane").exists()
-
-    run(main)

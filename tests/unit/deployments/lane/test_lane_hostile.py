@@ -196,7 +196,7 @@ def test_a_server_that_stalls_in_the_handshake_is_unavailable(run):
 
 
 def test_strangers_beyond_the_limit_are_turned_away(run, monkeypatch):
-    monkeypatch.setattr("deployments.lane.server_lane.MAX_UNPROVED_COUNT", 2)
+    monkeypatch.setattr("deployments.lane.connection.MAX_UNPROVED_COUNT", 2)
 
     async def main():
         async with Rig(Handler()) as rig:

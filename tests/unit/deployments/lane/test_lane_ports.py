@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever listens for other nodes does so within the range of ports that was given."""
 
+import os
+
 import pytest
 
 from backends.api.errors import UnavailableError
@@ -25,17 +27,19 @@ def ports() -> PortRange:
     return free_ports(1)
 
 
-def test_an_instance_listens_within_the_range_and_says_when_that_is_full(ports, tmp_path):
+def test_an_instance_listens_within_the_range_and_says_when_that_is_full(ports):
     reactor = Reactor()
     servers = [
         LaneServer(Handler(echo), reactor=reactor, secret=SECRET, slabs=SlabPool(0))
         for _ in range(2)
     ]
-    _, tcp = servers[0].start(str(tmp_path / "one"), HOST, ports)
+    names = [f"\0manta-test-{os.getpid()}-{number}" for number in range(2)]
+    tcp = servers[0].start(names[0], HOST, ports)
     assert tcp == (HOST, ports.first)
     with pytest.raises(UnavailableError, match="--lane-port-range"):
-        servers[1].start(str(tmp_path / "two"), HOST, ports)
-    assert not (tmp_path / "two").exists()
+        servers[1].start(names[1], HOST, ports)
+    # Nothing of it is left.
+    servers[1].start(names[1])
     for server in servers:
         server.close()
     reactor.close()

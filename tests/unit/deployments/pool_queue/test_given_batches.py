@@ -6,10 +6,10 @@ from backends.api.request import SEQUENCE_END, SEQUENCE_START, InferenceRequest
 from deployments.lane.batches import Done, Forget
 from deployments.lane.client import LaneClient
 from deployments.pool_queue import messages
-from deployments.pool_queue.foreign_ticket import ForeignTicket
 from deployments.pool_queue.given_batches import GivenBatches
 from deployments.pool_queue.messages import Grant, Missing
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
+from deployments.pool_queue.ticket_server import ForeignTicket, PartyLane
 from deployments.scheduling.pool_queue import Batch
 from deployments.scheduling.scheduler import Decision
 from tests.support.ticket_rig import CONFIG, EPOCH
@@ -29,7 +29,9 @@ class Instance(LaneClient):
         self.forgotten.append(forget)
 
 
-class Party:
+class Party(PartyLane):
+    """Notes what it is granted; there is no connection."""
+
     def __init__(self):
         self.grants = []
 

@@ -85,16 +85,16 @@ def test_a_request_that_is_cancelled_while_it_waits_is_a_failure_and_one_that_mo
             requests = [Request() for _ in range(3)]
             for each in requests:
                 rig.queue.start(each)
-            assert (rig.queue.own_waiting_count, rig.queue.load.waiting_count) == (3, 3)
+            assert (rig.queue.waiting_count, rig.queue.load.waiting_count) == (3, 3)
             requests[0].cancel_in_queue()
             assert isinstance(requests[0].error, RequestCancelledError)
             assert rig.queue.snapshot().fail_count["CANCELED"] == 1
-            assert rig.queue.withdraw_oldest(1) == [requests[1]]
-            requests[1].cancelled = True
-            assert rig.queue.own_waiting_count == rig.queue.load.waiting_count == 1
+            assert rig.queue.withdraw_oldest(1, rig.router.taken) == 1
+            assert rig.router.moved == [requests[1]]
+            assert rig.queue.waiting_count == rig.queue.load.waiting_count == 1
             rig.queue.done("a", Done(EPOCH, number, 1000))
             assert rig.a.parts[1][1] == [requests[2]]
-            assert (rig.queue.own_waiting_count, rig.queue.load.waiting_count) == (0, 0)
+            assert (rig.queue.waiting_count, rig.queue.load.waiting_count) == (0, 0)
             counts = rig.queue.snapshot().fail_count
             assert sum(counts.values()) == counts["CANCELED"] == 1
 
@@ -142,10 +142,9 @@ def test_only_what_may_be_elsewhere_is_withdrawn(run, busy):
             for each in (here, first, second):
                 rig.queue.start(each)
             assert rig.queue.has_movable
-            assert rig.queue.withdraw_oldest(5) == [first, second]
+            assert rig.queue.withdraw_oldest(5, rig.router.taken) == 2
+            assert rig.router.moved == [first, second]
             assert not rig.queue.has_movable
-            for each in (first, second):
-                each.cancelled = True
 
     run(main)
 
@@ -163,7 +162,7 @@ def test_a_queue_that_is_given_up_gives_back_its_own_and_turns_others_away(run, 
             rig.queue.start(cancelled := Request())
             cancelled.cancel_in_queue()
             assert rig.queue.clear() == own
-            assert (rig.queue.own_waiting_count, rig.queue.load.waiting_count) == (0, 0)
+            assert (rig.queue.waiting_count, rig.queue.load.waiting_count) == (0, 0)
             # Turned away, it waits until there is a queue, and does not fail.
             rig.queues.by_model.clear()
             await until(lambda: client.waiting_count == 1)
@@ -180,7 +179,7 @@ def test_a_request_that_has_waited_too_long_is_refused_and_counted(run, busy):
             await until(lambda: sink.errors)
             (error,) = sink.errors
             assert isinstance(error, UnavailableError)
-            assert (rig.queue.own_waiting_count, rig.queue.load.waiting_count) == (0, 0)
+            assert (rig.queue.waiting_count, rig.queue.load.waiting_count) == (0, 0)
             assert rig.queue.snapshot().fail_count["REJECTED"] == 1
             # Less than a minute, which a clock's reading is not.
             assert 0 < rig.queue.snapshot().fail_ns < 60 * 10**9
@@ -214,7 +213,7 @@ def test_what_waits_for_its_sequence_fails_with_the_instance(run):
             rig.queue.leave("a")
             (error,) = sink.errors
             assert "ended with its instance" in error.message
-            assert rig.queue.own_waiting_count == 0
+            assert rig.queue.waiting_count == 0
             assert rig.queue.has_sequence(7) is False
 
     run(main)
@@ -228,7 +227,7 @@ def test_a_refusal_counts_once_all_instances_have_told_which_sequences_run_there
             rig.queue.start(early)
             assert [type(error) for error in sink.errors] == [InvalidArgumentError]
             assert rig.queue.has_sequence(7) is None
-            assert (rig.queue.own_waiting_count, rig.queue.snapshot().fail_count["REJECTED"]) == (
+            assert (rig.queue.waiting_count, rig.queue.snapshot().fail_count["REJECTED"]) == (
                 0,
                 0,
             )

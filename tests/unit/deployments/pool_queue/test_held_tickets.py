@@ -349,6 +349,15 @@ def test_a_lease_that_is_used_is_over_with_its_batch(run, busy):
     run(main)
 
 
+def test_a_lease_that_is_not_used_in_time_is_its_instances_to_forget(run, busy):
+    async def main():
+        async with leasing(busy) as (rig, _, lease):
+            await until(lambda: rig.a.forgotten)
+            assert rig.a.forgotten == [Forget(EPOCH, lease.number, 1)]
+
+    run(main)
+
+
 def test_a_lease_of_a_router_that_is_gone_is_its_instances_to_forget(run, busy):
     async def main():
         async with leasing(busy) as (rig, client, lease):

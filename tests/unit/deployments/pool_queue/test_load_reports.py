@@ -1,16 +1,23 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which routers hear of a queue's load, and how often."""
+"""Which routers hear of a queue's load and of its free instances, and how often."""
 
 import asyncio
 
-from deployments.pool_queue.askers import answered
-from deployments.pool_queue.load_reports import GRANT_PERIOD_S, WAIT_PERIOD_S, LoadReports
+from deployments.pool_queue.load_reports import (
+    GRANT_PERIOD_S,
+    WAIT_PERIOD_S,
+    LoadReports,
+    answered,
+)
 from deployments.pool_queue.messages import Load
+from deployments.pool_queue.ticket_server import PartyLane
 from tests.support.virtual_time import run
 
 
-class Hearer:
+class Hearer(PartyLane):
+    """Notes what it hears; there is no connection."""
+
     def __init__(self):
         self.heard = []
 
@@ -142,3 +149,26 @@ def test_a_question_is_over_when_its_router_hears_of_a_free_instance_or_is_gone(
         assert not reports.askers
 
     run(main())
+
+
+def load_of(free, waiting=0, batch_size=1.0):
+    return Load("m", 1, waiting, free, 4, 1e7, batch_size)
+
+
+def test_as_many_routers_hear_as_there_are_free_instances():
+    asked = dict.fromkeys("abc")
+    assert answered(asked, load_of(free=2)) == ["a", "b"]
+    assert answered(asked, load_of(free=2)) == ["c"]
+    assert not asked
+
+
+def test_nobody_hears_while_requests_wait():
+    asked = dict.fromkeys("a")
+    assert answered(asked, load_of(free=1, waiting=1)) == []
+    assert answered(asked, load_of(free=0)) == []
+    assert asked
+
+
+def test_executions_of_several_requests_are_shared():
+    assert load_of(1, batch_size=4.0).is_shared
+    assert not load_of(1).is_shared

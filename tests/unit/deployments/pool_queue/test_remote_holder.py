@@ -42,7 +42,7 @@ def test_the_lane_opens_when_an_instance_names_the_holder(run):
             remote.told(Holder(EPOCH, *rig.address))
             await until(lambda: heard == [("n", EPOCH)])
             remote.lane.queue_of("model", 1, CONFIG).start(request := Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             rig.queue.grant("a")
             await until(lambda: rig.router.parts)
             assert rig.router.parts[0][2] == [request]

@@ -19,7 +19,7 @@ def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):
             new.start(first)
             known.start(second)
             known.start(cancelled)
-            await until(lambda: len(rig.queue.waiting) == 2 and new._parked)
+            await until(lambda: len(rig.queue.came) == 2 and new._parked)
             cancelled.cancelled = True
             ended = []
 
@@ -47,15 +47,15 @@ def test_the_tickets_of_a_router_that_dies_are_forgotten(run):
         async with TicketRig() as rig:
             lane = await rig.lane()
             lane.queue_of("model", 1, CONFIG).start(Request())
-            await until(lambda: rig.queue.waiting)
-            party = rig.queue.waiting[0].party
-            ticket = rig.queue.waiting[0]
+            await until(lambda: rig.queue.came)
+            party = rig.queue.came[0].party
+            ticket = rig.queue.came[0]
             lane._connection.transport.abort()
             await until(lambda: rig.queues.lost)
             assert rig.queues.lost == [party]
             assert ticket.is_cancelled
             ticket.fail(UnavailableError("too late"))
-            party.send_load(rig.queue.load())
+            party.send_load(rig.queue.load)
             assert ticket_count(rig.server) == 0
 
     run(main)
@@ -70,7 +70,7 @@ def test_a_router_has_a_bounded_number_of_tickets(run):
             client.start(third := Request())
             await third.ended
             assert isinstance(third.error, UnavailableError)
-            assert len(rig.queue.waiting) == 2
+            assert len(rig.queue.came) == 2
 
     run(main)
 
@@ -84,6 +84,6 @@ def test_a_ticket_that_cannot_be_sent_costs_one_request(run, request_id):
             client.start(Request())
             await bad.ended
             assert isinstance(bad.error, InvalidArgumentError)
-            await until(lambda: len(rig.queue.waiting) == 1)
+            await until(lambda: len(rig.queue.came) == 1)
 
     run(main)

@@ -28,7 +28,7 @@ def test_a_granted_request_is_sent_as_a_part_of_its_batch(run):
             requests = [Request(), Request(), Request()]
             for request in requests:
                 client.start(request)
-            await until(lambda: len(rig.queue.waiting) == 3)
+            await until(lambda: len(rig.queue.came) == 3)
             assert ticket_count(rig.server) == client.waiting_count == 3
             number = rig.queue.grant("a", 2, slots=[4, 5])
             await until(lambda: rig.router.parts)
@@ -59,8 +59,8 @@ def test_a_ticket_says_all_of_its_request(run):
                 "flags": SEQUENCE_START,
             }
             client.start(request := Request(3, 5, id="id", **fields))
-            await until(lambda: rig.queue.waiting)
-            ticket = rig.queue.waiting[0]
+            await until(lambda: rig.queue.came)
+            ticket = rig.queue.came[0]
             assert {name: getattr(ticket, name) for name in fields} == fields
             assert (ticket.batch_size, ticket.request_id) == (3, "id")
             assert ticket.signature == request.signature == (("A", (5,), b""),)
@@ -81,7 +81,7 @@ def test_requests_of_two_routers_share_a_batch(run):
             routers = [Router(), Router()]
             for router in routers:
                 (await rig.lane(router)).queue_of("model", 1, CONFIG).start(Request())
-            await until(lambda: len(rig.queue.waiting) == 2)
+            await until(lambda: len(rig.queue.came) == 2)
             rig.queue.grant("a", 2)
             await until(lambda: all(router.parts for router in routers))
             assert [router.parts[0][1].here_count for router in routers] == [1, 1]
@@ -96,7 +96,7 @@ def test_a_queue_may_give_correlation_ids(run):
             requests = [Request(), Request(correlation_id="its own")]
             for request in requests:
                 client.start(request)
-            await until(lambda: len(rig.queue.waiting) == 2)
+            await until(lambda: len(rig.queue.came) == 2)
             rig.queue.grant("a", 2, slots=[0, 1], correlation_ids=[99, "its own"])
             await until(lambda: rig.router.parts)
             given = [(each.correlation_id, each.flags) for each in requests]
@@ -110,13 +110,13 @@ def test_an_error_of_the_queue_ends_the_request(run):
         async with TicketRig() as rig:
             client = await rig.client()
             client.start(waiting := Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             rig.queue.full = True
             client.start(refused := Request())
             await refused.ended
             assert isinstance(refused.error, UnavailableError)
             assert refused.error.message == "Exceeds maximum queue size"
-            rig.queue.waiting.pop().fail(InvalidArgumentError("bad"))
+            rig.queue.came.pop().fail(InvalidArgumentError("bad"))
             await waiting.ended
             assert waiting.error.message == "bad"
             assert ticket_count(rig.server) == client.waiting_count == 0
@@ -129,12 +129,12 @@ def test_an_error_after_the_grant_is_the_instances(run):
         async with TicketRig() as rig:
             client = await rig.client()
             client.start(request := Request())
-            await until(lambda: rig.queue.waiting)
-            ticket = rig.queue.waiting[0]
+            await until(lambda: rig.queue.came)
+            ticket = rig.queue.came[0]
             rig.queue.grant("a")
             ticket.fail(UnavailableError("the instance is gone"))
             client.start(Request())
-            await until(lambda: rig.router.parts and rig.queue.waiting)
+            await until(lambda: rig.router.parts and rig.queue.came)
             assert request.error is None
 
     run(main)
@@ -145,14 +145,14 @@ def test_a_cancelled_request_ends_when_the_holder_has_forgotten_it(run):
         async with TicketRig() as rig:
             client = await rig.client()
             client.start(request := Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             request.cancelled = True
             client.cancelled(request)
             client.cancelled(request)
             assert request.error is None
             await request.ended
             assert isinstance(request.error, RequestCancelledError)
-            assert len(rig.queue.cancelled) == 1
+            assert len(rig.queue.withdrawals) == 1
             assert client.waiting_count == 0
 
     run(main)
@@ -163,7 +163,7 @@ def test_a_cancel_that_crosses_the_grant_follows_the_request_to_the_instance(run
         async with TicketRig() as rig:
             client = await rig.client()
             client.start(request := Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             rig.queue.grant("a")
             request.cancelled = True
             client.cancelled(request)
@@ -171,8 +171,8 @@ def test_a_cancel_that_crosses_the_grant_follows_the_request_to_the_instance(run
             assert rig.router.lane.cancels == [request]
             assert request.error is None
             client.start(Request())
-            await until(lambda: rig.queue.waiting)  # behind the WITHDRAW, of which nothing came
-            assert not rig.queue.cancelled
+            await until(lambda: rig.queue.came)  # behind the WITHDRAW, of which nothing came
+            assert not rig.queue.withdrawals
 
     run(main)
 
@@ -186,7 +186,7 @@ def test_a_withdrawn_request_comes_back_to_the_router(run):
             await until(lambda: rig.router.moved)
             assert rig.router.moved == [request]
             assert not request.ended.done()
-            assert not rig.queue.waiting
+            assert not rig.queue.came
             client.withdraw(request, rig.router.taken)  # which waits here no more
             await until(lambda: rig.router.moved == [request, None])
             client.start(request)
@@ -205,7 +205,7 @@ def test_a_withdrawn_request_that_is_granted_meanwhile_goes_on(run):
         async with TicketRig() as rig:
             client = await rig.client()
             client.start(waiting := Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             rig.queue.grant("a")
             client.withdraw(waiting, rig.router.taken)
             await until(lambda: rig.router.parts)
@@ -229,11 +229,11 @@ def test_the_first_request_of_a_sequence_comes_back_unless_more_of_it_waits_ther
             client.withdraw(alone, rig.router.taken, is_start=True)
             await until(lambda: rig.router.moved)
             assert rig.router.moved == [alone]
-            assert [each.correlation_id for each in rig.queue.waiting] == [2, 2]
+            assert [each.correlation_id for each in rig.queue.came] == [2, 2]
             # It is cancelled there all the same.
             first.cancel_in_queue()
             await first.ended
-            assert [each.flags for each in rig.queue.waiting] == [0]
+            assert [each.flags for each in rig.queue.came] == [0]
             assert rig.router.moved == [alone, None]
 
     run(main)
@@ -246,12 +246,12 @@ def test_a_part_without_a_lane_is_reported_and_queued_again(run):
             client = await rig.client()
             client.start(request := Request())
             for at, instance in enumerate("abcd"):
-                await until(lambda: rig.queue.waiting)
-                assert rig.queue.waiting[0].avoid == ("", "a", "b", "c")[at]
+                await until(lambda: rig.queue.came)
+                assert rig.queue.came[0].avoid == ("", "a", "b", "c")[at]
                 number = rig.queue.grant(instance)
                 await until(lambda count=at + 1: len(rig.queue.not_coming) == count)
                 assert rig.queue.not_coming[-1] == Missing("model", 1, EPOCH, number, instance)
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             rig.queue.grant("e")
             await until(lambda: rig.router.parts)
             assert request.error is None
@@ -266,7 +266,7 @@ def test_a_part_without_a_lane_is_reported_to_a_queue_that_takes_no_tickets_now(
             rig.router.unreachable = {"a"}
             client = await rig.client()
             client.start(Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             number = rig.queue.grant("a")
             # It learns from its instances which sequences run there, say, before it takes more.
             rig.queues.by_model.clear()
@@ -283,8 +283,8 @@ def test_a_sequence_whose_instance_is_out_of_reach_keeps_others_from_nothing(run
             client = await rig.client()
             client.start(first := Request(correlation_id=1))
             while not client._parked:
-                await until(lambda: rig.queue.waiting or client._parked)
-                if rig.queue.waiting:
+                await until(lambda: rig.queue.came or client._parked)
+                if rig.queue.came:
                     rig.queue.grant("a")
             client.start(later := Request(correlation_id=1))
             client.start(Request(correlation_id=2))
@@ -302,11 +302,11 @@ def test_a_request_whose_instances_are_out_of_reach_for_long_is_unavailable(run,
             rig.router.unreachable = {"a"}
             client = await rig.client()
             client.start(request := Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             rig.queue.grant("a")
             await request.ended
             assert isinstance(request.error, UnavailableError)
-            assert not rig.queue.waiting
+            assert not rig.queue.came
             assert client.waiting_count == 0
 
     run(main)
@@ -318,10 +318,10 @@ def test_a_sequence_that_did_not_begin_has_no_id_yet(run):
             rig.router.unreachable = {"a"}
             client = await rig.client()
             client.start(request := Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             rig.queue.grant("a", slots=[0], correlation_ids=[99])
-            await until(lambda: rig.queue.not_coming and rig.queue.waiting)
-            assert not rig.queue.waiting[0].correlation_id
+            await until(lambda: rig.queue.not_coming and rig.queue.came)
+            assert not rig.queue.came[0].correlation_id
             rig.queue.grant("b", slots=[0], correlation_ids=[100])
             await until(lambda: rig.router.parts)
             assert (request.correlation_id, request.flags) == (100, SEQUENCE_START)
@@ -335,7 +335,7 @@ def test_a_cancelled_part_without_a_lane_ends_there(run):
             rig.router.unreachable = {"a"}
             client = await rig.client()
             client.start(request := Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             rig.queue.grant("a")
             request.cancelled = True
             await request.ended
@@ -353,8 +353,8 @@ def test_requests_of_a_model_that_the_holder_learns_of_later_keep_their_order(ru
             await until(lambda: len(client._parked) == 3)
             client.start(Request(id="d"))
             rig.queues.by_model["new", 2] = queue = Queue()
-            await until(lambda: len(queue.waiting) == 4)
-            assert [ticket.request_id for ticket in queue.waiting] == list("abcd")
+            await until(lambda: len(queue.came) == 4)
+            assert [ticket.request_id for ticket in queue.came] == list("abcd")
 
     run(main)
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.api.errors import UnavailableError
+from deployments.lane import connection
 from deployments.lane.frames import (
     CALL,
     ERROR,
@@ -29,7 +30,6 @@ from deployments.lane.frames import (
 )
 from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import ErrorMessage, Setup, encode
-from deployments.pool_queue import ticket_server
 from deployments.pool_queue.messages import Grant, LeaseEnd, Missing, Question, Ticket
 from deployments.pool_queue.ticket_lane import TicketLane
 from deployments.pool_queue.waiting_ticket import TicketLaneOptions
@@ -89,7 +89,7 @@ def test_a_bad_frame_closes_the_lane_and_harms_no_other(run, attack, caplog):
             await until(lambda: len(rig.server.lanes) == 1)
             assert ticket_count(rig.server) == 0
             client.start(Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             rig.queue.grant("a")
             await until(lambda: rig.router.parts)
 
@@ -172,7 +172,6 @@ def test_a_stranger_gets_no_lane_and_no_holder_of_another_epoch_gets_tickets(run
             await stranger.closed_by_peer()
             stranger.die()
             await until(lambda: not rig.server.lanes)
-            assert rig.server.unproved_count == 0
             assert len(rig.queues.lost) == 1
 
     run(main)
@@ -200,16 +199,16 @@ def test_an_instance_behind_the_port_is_no_holder(run):
 
 
 def test_too_many_strangers_are_cut_off(run, monkeypatch):
-    monkeypatch.setattr(ticket_server, "MAX_UNPROVED_COUNT", 2)
+    monkeypatch.setattr(connection, "MAX_UNPROVED_COUNT", 2)
 
     async def main():
         async with TicketRig() as rig:
             peers = [RawPeer(*await asyncio.open_connection(*rig.address)) for _ in range(3)]
-            await until(lambda: rig.server.unproved_count == 2)
             await peers[2].closed_by_peer()
+            assert connection.unproved_count(each.connection for each in rig.server.lanes) == 2
             for peer in peers:
                 peer.die()
-            await until(lambda: not rig.server.unproved_count)
+            await until(lambda: not rig.server.lanes)
 
     run(main)
 
@@ -223,7 +222,7 @@ def test_lanes_between_nodes_speak_tls_with_certificates_of_the_cluster(run, tmp
         async with TicketRig(tls=tls.server) as rig:
             lane = await rig.remote_lane(tls=tls.client)
             lane.queue_of("model", 1, CONFIG).start(Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             rig.queue.grant("a")
             await until(lambda: rig.router.parts)
             for context in (None, stranger.client):
@@ -275,12 +274,12 @@ def test_whatever_a_router_sends_nothing_is_left_of_it(run):
                         pass
                 except (EOFError, ConnectionError):
                     assert not rig.server.lanes
-                numbers = [ticket.number for ticket in rig.queue.waiting]
+                numbers = [ticket.number for ticket in rig.queue.came]
                 assert len(set(numbers)) == len(numbers) == ticket_count(rig.server)
                 peer.die()
                 await until(lambda: not rig.server.lanes)
                 assert ticket_count(rig.server) == 0
-                assert not rig.queue.waiting
+                assert not rig.queue.came
                 assert not rig.queue.reports._hearers
 
         run(main)

@@ -7,24 +7,14 @@ import dataclasses
 import time
 
 from backends.api.request import SEQUENCE_START
-from deployments.lane.frames import LEASE, LEASE_END, LOAD
-from deployments.lane.messages import encode
 from deployments.pool_queue.load_reports import WAIT_PERIOD_S
-from deployments.pool_queue.messages import Lease, LeaseEnd, Load
-from deployments.pool_queue.ticket_lane import TicketLane
-from deployments.pool_queue.waiting_ticket import TicketLaneOptions
-from tests.support.lane_rig import SECRET, frame, until
+from tests.support.lane_rig import until
 from tests.support.ticket_rig import (
     CONFIG,
     EPOCH,
     NEW_CONFIG,
     Request,
-    Router,
     TicketRig,
-    connected,
-    holder_by_hand,
-    listening,
-    unused_name,
 )
 
 
@@ -35,7 +25,7 @@ def test_a_router_that_has_asked_hears_the_load_when_its_ticket_waits(run):
             heard = []
             client.on_load = heard.append
             client.start(Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             assert not heard
             client.ask()
             await until(lambda: len(heard) == 1)
@@ -80,11 +70,11 @@ def test_a_withdrawal_ends_with_its_lane(run):
         async with TicketRig() as rig:
             client = await rig.client()
             client.start(request := Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             client.withdraw(request, rig.router.taken)
             assert (client.waiting_count, client.staying_count) == (1, 0)
             (party,) = rig.server.lanes
-            party.close()
+            party.connection.close("closed here")
             await until(lambda: rig.router.back == [request])
             assert rig.router.moved == [None]
             assert client.staying_count == 0
@@ -98,9 +88,9 @@ def test_another_nodes_router_has_a_clock_of_its_own(run):
             lane = await rig.remote_lane()
             client = lane.queue_of("model", 1, CONFIG)
             client.start(request := Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             # The message took a while, and here the clocks are one.
-            assert rig.queue.waiting[0].enqueue_ns > request.enqueue_ns
+            assert rig.queue.came[0].enqueue_ns > request.enqueue_ns
             request.enqueue_ns -= 10**10
             rig.queue.grant("a")
             await until(lambda: rig.router.parts)
@@ -118,8 +108,8 @@ def test_what_has_waited_before_it_comes_to_another_nodes_queue_counts_there(run
             request = Request()
             request.wait_from(time.monotonic_ns() - 10**10)
             lane.queue_of("model", 1, CONFIG).start(request)
-            await until(lambda: rig.queue.waiting)
-            assert 10**10 < time.monotonic_ns() - rig.queue.waiting[0].enqueue_ns < 2 * 10**10
+            await until(lambda: rig.queue.came)
+            assert 10**10 < time.monotonic_ns() - rig.queue.came[0].enqueue_ns < 2 * 10**10
 
     run(main)
 
@@ -136,9 +126,9 @@ def test_a_router_of_another_model_hears_only_what_it_asked_for(run):
             assert not client.has_movable
             client.start(request := Request())
             assert client.has_movable
-            assert client.oldest(3) == [request]
+            assert [each.request for each in client.tickets.movable] == [request]
             client.start(Request(correlation_id=7, flags=SEQUENCE_START))
-            assert client.oldest(3) == [request]
+            assert [each.request for each in client.tickets.movable] == [request]
             after = dataclasses.replace(CONFIG, max_batch_size=4)
             client.configure(after)
             assert client.config is after
@@ -154,7 +144,7 @@ def test_a_lease_that_answers_a_question_is_used_by_the_request_it_is_for(run):
             leases = []
             client.on_lease = leases.append
             client.start(Request())
-            await until(lambda: rig.queue.waiting)
+            await until(lambda: rig.queue.came)
             (party,) = rig.server.lanes
             rig.queue.lease(party, 9, "a")
             rig.queue.lease(party, 10, "b")
@@ -182,36 +172,5 @@ def test_a_lease_of_a_model_the_router_has_not_asked_for_is_given_back(run):
             lane.queue_of("model", 1, CONFIG)
             rig.queue.lease(party, 10, "a")
             await until(lambda: rig.queue.given_back == [9, 10])
-
-    run(main)
-
-
-def test_what_a_holder_of_an_earlier_release_keeps_free_is_given_back_once_it_is_needed(run):
-    async def main():
-        is_over = asyncio.get_running_loop().create_future()
-
-        async def serve(peer):
-            await peer.next_frame()
-            peer.write(frame(LEASE, 0, encode(Lease("model", 1, EPOCH, 9, "a"))))
-            peer.write(frame(LOAD, 0, encode(Load("model", 1))))
-            # Given back before, it would be offered again at once, and so on.
-            assert (await peer.next_frame()).kind == LOAD
-            end = encode(LeaseEnd("model", 1, 9))
-            peer.write(frame(LEASE_END, 0, end))
-            told = await peer.next_frame()
-            assert (told.kind, told.message) == (LEASE_END, end)
-            is_over.set_result(None)
-
-        name = unused_name()
-        server = await holder_by_hand(serve, listening(name))
-        lane = await TicketLane(TicketLaneOptions(SECRET, Router()), is_local=True).open_unix(
-            connected(name)
-        )
-        client = lane.queue_of("model", 1, CONFIG)
-        client.on_load = lambda _: client.ask()
-        client.ask()
-        await is_over
-        lane.close()
-        server.close()
 
     run(main)

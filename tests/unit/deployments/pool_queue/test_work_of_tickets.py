@@ -11,6 +11,7 @@ from deployments.lane.messages import encode
 from deployments.pool_queue.alarm import LoopClock
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.messages import Load
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.waiting_ticket import WaitingTicket
 from deployments.scheduling.holds import NO_HOLDS
@@ -30,6 +31,10 @@ class Looked(Request):
     def is_movable(self) -> bool:
         Looked.look_count += 1
         return super().is_movable
+
+
+def movable_of(queue: TicketQueue) -> list[OwnRequest]:
+    return [each.request for each in queue.tickets.movable]
 
 
 class Crowd:
@@ -66,13 +71,13 @@ async def test_what_may_wait_elsewhere_is_found_among_the_tickets_of_its_model()
         for request in (begin, *movable):
             queue.start(request)
         assert queue.has_movable
-        assert queue.oldest(2) == movable[:2]
+        assert movable_of(queue) == movable
         assert queue.starts() == [begin]
         load = memoryview(encode(Load("model", 1, 4)))
         crowd.lane.take_frames([Frame(LOAD, 0, 0, load, memoryview(b""))])
-        queue.withdraw(movable[0], crowd.rig.router.taken)
+        assert queue.withdraw_oldest(1, crowd.rig.router.taken) == 1
         queue.withdraw(begin, crowd.rig.router.taken, is_start=True)
-        assert queue.oldest(9) == movable[1:]
+        assert movable_of(queue) == movable[1:]
         assert not queue.starts()
         await until(lambda: len(crowd.rig.router.moved) == 2)
         assert queue.waiting_count == 2
@@ -104,7 +109,7 @@ async def test_what_stays_is_not_asked_whether_it_may_leave() -> None:
         Looked.look_count = 0
         for _ in range(100):
             assert not queue.has_movable
-            assert not queue.oldest(1)
+            assert not queue.withdraw_oldest(1, rig.router.taken)
             assert not queue.starts()
         assert not Looked.look_count
         queue._lane.close()
@@ -116,7 +121,7 @@ async def test_what_stays_in_a_queue_held_here_is_not_asked_whether_it_may_leave
     held = HeldQueue(config, 1, EPOCH, LoopClock(), NO_HOLDS)
     for each in range(1, 101):
         held.start(Looked(correlation_id=each, flags=SEQUENCE_START))
-    assert held.own_waiting_count == 100
+    assert held.waiting_count == 100
     Looked.look_count = 0
     assert not held.has_movable
     assert not Looked.look_count

@@ -395,7 +395,7 @@ async def test_responses_keep_the_order_of_requests_across_instances_where_the_m
 async def test_request_that_needs_this_node_is_not_sent_to_an_instance_of_another() -> None:
     near, far = Instance(echo), Instance(echo)
     await far.turning.__aenter__()
-    _, tcp = far.server.start(far.uds, "127.0.0.1")
+    tcp = far.server.start(far.uds, "127.0.0.1")
     far.endpoint = replace(far.endpoint, node_id="another", tcp=tcp)
     async with Routed(near) as here:
         await _lanes(here, 1)

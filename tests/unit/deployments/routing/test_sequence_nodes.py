@@ -37,7 +37,7 @@ class SequenceNode(Instance):
         self.handler.call = self.call
 
     async def start(self) -> Self:
-        _, tcp = self.server.start(self.uds, "127.0.0.1")
+        tcp = self.server.start(self.uds, "127.0.0.1")
         await self.turning.__aenter__()
         self.endpoint = replace(self.endpoint, node_id=self.node_id, tcp=tcp)
         return self

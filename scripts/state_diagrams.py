@@ -9,7 +9,7 @@ from pathlib import Path
 from cluster.controller.policies import POLICIES, REPOSITORIES
 from cluster.models import operation as operations
 from cluster.models import states as versions
-from cluster.rollout import phases as rollouts
+from cluster.rollout import state as rollouts
 from deployments.http2 import streams
 from deployments.rate_limiter import arbiter
 from deployments.routing import adoption_states
@@ -61,7 +61,7 @@ def of_claims() -> Iterable[Arrow]:
 
 MACHINES = (
     ("A model version", "cluster/models/states.py", of_versions),
-    ("A rollout", "cluster/rollout/phases.py", of_rollouts),
+    ("A rollout", "cluster/rollout/state.py", of_rollouts),
     ("An HTTP/2 stream", "deployments/http2/streams.py", of_streams),
     ("A sequence", "deployments/scheduling/sequence_slots.py", of_sequences),
     (

@@ -4,13 +4,17 @@
 
 Routers have the table of the controller before until this one has adopted what is alive. Adopting
 that fails is tried again, and in the end by another process.
+
+A controller often starts because the head has just come back, which is when Ray's calls fail. An
+actor whose constructor raises is dead for good, and one that goes on without having recovered hands
+out a table without models. A process that ends is started again by Ray.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from backends.api.errors import TritonError, UnavailableError
 from cluster.controller.durable_state import DurableState
@@ -19,11 +23,12 @@ from cluster.controller.recovery import Recovered, adopt_live_instances
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.started_with import StartedWith, started_with, wanted_now
-from cluster.controller.trying import try_again, try_or_restart
 from cluster.instances.live import LiveInstance
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.parsing import ServerOptions
 from cluster.options.secret_values import SECRETS_KEY, with_secrets
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +38,58 @@ ROUTERS_TIMEOUT_S: Final = 1.0
 _HOLD_S: Final = 10.0
 # Modes in which the repositories alone say what models are.
 _FROM_REPOSITORIES: Final = ("none", "poll")
+# For how long attempts are made after the first failure.
+TRY_FOR_S: Final = 60.0
+_FIRST_DELAY_S: Final = 0.5
+_LONGEST_DELAY_S: Final = 8.0
+
+
+async def try_again(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    """Make attempts, at growing intervals, until one succeeds.
+
+    An attempt that waits is not broken off: a call of a GCS that is away returns when it is back.
+
+    Args:
+        what: What is tried, for the log.
+        attempt: Makes one; it must not matter that an earlier one has failed half way.
+
+    Raises:
+        Exception: As the last attempt, `TRY_FOR_S` after the first one failed.
+    """
+    loop = asyncio.get_running_loop()
+    until_s: float | None = None
+    delay_s = _FIRST_DELAY_S
+    while True:
+        try:
+            return await attempt()
+        except Exception as error:
+            now_s = loop.time()
+            until_s = now_s + TRY_FOR_S if until_s is None else until_s
+            if now_s >= until_s:
+                raise
+            _log.warning("%s failed and is tried again in %g s: %r", what, delay_s, error)
+        await asyncio.sleep(delay_s)
+        delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
+
+
+async def try_or_restart(
+    what: str, attempt: Callable[[], Awaitable[T]], restart_process: Callable[[], None]
+) -> T:
+    """`try_again`, and in place of raising end the process, which Ray starts again.
+
+    Args:
+        what: What is tried, for the log.
+        attempt: As of `try_again`.
+        restart_process: Ends the process; see `Process.restart_process`.
+    """
+    try:
+        return await try_again(what, attempt)
+    except Exception:
+        _log.exception("%s failed for %g s; the process ends, to be started again", what, TRY_FOR_S)
+    restart_process()
+    # Nothing is left to do until the process has ended.
+    end: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    return await end
 
 
 async def read_state(

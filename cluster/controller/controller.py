@@ -20,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.backend_options import device_rules
-from cluster.controller.boot import ROUTERS_TIMEOUT_S, Boot, read_state
+from cluster.controller.boot import ROUTERS_TIMEOUT_S, Boot, read_state, try_or_restart
 from cluster.controller.explaining import explain, instances
 from cluster.controller.gcs_watch import GcsWatch
 from cluster.controller.host import ControllerHost, ray_host
@@ -33,7 +33,6 @@ from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles, node_files_settings
 from cluster.controller.started_with import settings_now
-from cluster.controller.trying import try_or_restart
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.downloads import Downloads
 from cluster.models.lifecycle import ModelLifecycle

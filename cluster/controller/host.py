@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NoReturn
@@ -24,7 +24,6 @@ from cluster.instances.live import (
 )
 from cluster.instances.node_actors import end_unused_actors
 from cluster.instances.node_files import (
-    NodeFilesSettings,
     end_node_files,
     offer_files,
     prefetch_to_node,
@@ -40,11 +39,8 @@ from cluster.instances.prober import Prober
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
 from cluster.placement.node_devices import NodeDevices
 from cluster.placement.nodes import SharedLook, read_cluster, read_devices, read_draining
-from cluster.repository.agents.contracts import Action
 from cluster.threads import GCS, NODES
 from deployments.instance.progress import Progress
-from deployments.model_files.contracts import ModelFiles
-from deployments.model_files.prefetch import CacheView, Prefetched
 
 _log = logging.getLogger(__name__)
 
@@ -54,21 +50,16 @@ _ASK_TIMEOUT_S: Final = 1.0
 _KILL_TIMEOUT_S: Final = 7.0
 
 
-@dataclass(frozen=True, slots=True)
 class NodeFiles:
     """What fetches files of models, on all nodes; see the functions of the same names."""
 
-    offer_files: Callable[[NodeFilesSettings, str], Awaitable[object]] = NODES.wrapped(offer_files)
-    withdraw_files: Callable[[Collection[str]], Awaitable[None]] = NODES.wrapped(withdraw_files)
-    tell_agents: Callable[[str, Action], None] = tell_agents
-    prefetch: Callable[[NodeFilesSettings, str, str, ModelFiles, float], Awaitable[Prefetched]] = (
-        prefetch_to_node
-    )
-    view_of_cache: Callable[[str, Collection[str], float], Awaitable[CacheView | None]] = (
-        view_of_cache
-    )
-    stop_prefetch: Callable[[Collection[str]], Awaitable[None]] = GCS.wrapped(stop_prefetch)
-    end_node_files: Callable[[], Awaitable[None]] = GCS.wrapped(end_node_files)
+    offer_files = staticmethod(NODES.wrapped(offer_files))
+    withdraw_files = staticmethod(NODES.wrapped(withdraw_files))
+    tell_agents = staticmethod(tell_agents)
+    prefetch = staticmethod(prefetch_to_node)
+    view_of_cache = staticmethod(view_of_cache)
+    stop_prefetch = staticmethod(GCS.wrapped(stop_prefetch))
+    end_node_files = staticmethod(GCS.wrapped(end_node_files))
 
 
 class Nodes:

@@ -12,9 +12,9 @@ from cluster.controller.host import Nodes
 from cluster.instances.placer import Placer
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.placement import consolidation, node_requests
+from cluster.placement.affinity import unmet
 from cluster.placement.consolidation import ConsolidationState, Resident
 from cluster.placement.demand import ClusterResources
-from cluster.placement.labels import unmet
 from cluster.placement.node_requests import NodeRequests, requests_of, shape_for
 from cluster.threads import COMPUTING
 

@@ -23,12 +23,15 @@ from backends.config.validation.composing import with_composing
 from backends.config.validation.model import validate, validate_before_auto_complete
 from backends.lookup import PYTHON_RUNTIME
 from cluster.autoscaling.counts import InstanceCounts
-from cluster.controller.backend_options import BackendOptions, instance_options
+from cluster.controller.backend_options import (
+    BackendOptions,
+    instance_options,
+    stored_runtime_env_of,
+)
 from cluster.controller.durable_state import DurableState
 from cluster.controller.repository_threads import RepositoryThreads
 from cluster.controller.repository_watch import RepositoryWatch
 from cluster.controller.shared_files import SharedFiles
-from cluster.controller.stored_environments import stored_runtime_env_of
 from cluster.models.contracts import Candidate
 from cluster.models.override import NO_OVERRIDE, Override, choose_override
 from cluster.options.parsing import ServerOptions

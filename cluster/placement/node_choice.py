@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from backends.config.placement import PlacementRules, read_placement
-from cluster.placement.affinity import affinity_to, allowed
+from cluster.placement.affinity import affinity_to, allowed, unmet
 from cluster.placement.demand import (
     ClusterResources,
     NodeResources,
@@ -23,7 +23,6 @@ from cluster.placement.demand import (
     rendered,
 )
 from cluster.placement.gang import gang_blocked
-from cluster.placement.labels import unmet
 from cluster.placement.planner import demand_of
 from deployments.instance.spec import InstanceSpec, NodeAssignment
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cluster.devices.inventory import mig_profile_of
+from cluster.placement.affinity import unmet
 from cluster.placement.demand import (
     GPU_RESOURCE,
     ClusterResources,
@@ -24,7 +25,6 @@ from cluster.placement.demand import (
     fits,
 )
 from cluster.placement.devices import may_have_device
-from cluster.placement.labels import unmet
 from deployments.instance.spec import InstanceSpec
 
 # Ray labels each node with its id.

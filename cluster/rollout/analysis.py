@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from cluster.rollout.readings import QUANTILES, ArmReading, above, bad_of
+from cluster.rollout.readings import QUANTILES, ArmReading, Threshold, above, bad_of, threshold_of
 from cluster.rollout.sequential import (
     PRIOR_DISPERSION,
     Counts,
@@ -29,7 +29,6 @@ from cluster.rollout.sequential import (
     root_of_deviance,
     total_of,
 )
-from cluster.rollout.thresholds import Threshold, threshold_of
 from deployments.rollouts.spec import Analysis, Metric, MetricKind
 
 # Blocks of a step that are kept; with more, two become one.

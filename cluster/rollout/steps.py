@@ -15,9 +15,16 @@ from typing import Final
 
 from backends.api.errors import InvalidArgumentError
 from cluster.rollout.analysis import Outcome, Verdict, judge, next_step, observed, summed
-from cluster.rollout.phases import TRANSITIONS, Event
 from cluster.rollout.readings import ArmReading
-from cluster.rollout.state import State, candidate_weights, changed, decided, stable_weights
+from cluster.rollout.state import (
+    TRANSITIONS,
+    Event,
+    State,
+    candidate_weights,
+    changed,
+    decided,
+    stable_weights,
+)
 from deployments.rollouts.spec import (
     TOTAL_WEIGHT,
     AtTimeout,

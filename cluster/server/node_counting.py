@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import ray
 
-from cluster.placement.labels import unmet
+from cluster.placement.affinity import unmet
 from cluster.placement.nodes import draining_nodes, emptied_nodes
 from cluster.threads import GCS
 from deployments.metrics.node_roles import NodeRoles

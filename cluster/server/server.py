@@ -25,12 +25,11 @@ from cluster.options.settings_at_start import drain_delay_s
 from cluster.repository.contents import require_listed
 from cluster.repository.repository import ModelRepository
 from cluster.repository.single_model import SingleModels
-from cluster.server.controller_watch import ControllerWatch
 from cluster.server.end_ingress import end_with_serve, end_without_serve
-from cluster.server.head_watch import HeadWatch, short_patience
 from cluster.server.ports import PortReservation
 from cluster.server.ray_cluster import Controller, RayCluster
 from cluster.server.transport_options import FILE_CHECKS, listeners
+from cluster.server.watches import ControllerWatch, HeadWatch, short_patience
 from deployments.supervision.unix_sockets import is_unix
 
 # Clients may have been told that the server is ready before Serve tells this process.

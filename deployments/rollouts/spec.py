@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where in its life a rollout is; the table of changes is in `cluster.rollout.phases`."""
+    """Where in its life a rollout is; the table of changes is in `cluster.rollout.state`."""
 
     CREATED = "created"
     PROGRESSING = "progressing"

@@ -23,7 +23,6 @@ from cluster.actors.controller_client import (
 )
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import ServerOptions, parse_options
-from cluster.server.controller_watch import MISSING_S, ControllerWatch
 from cluster.server.start_controller import (
     create_another,
     find_controller,
@@ -31,6 +30,7 @@ from cluster.server.start_controller import (
     has_left_state,
     kill_controller,
 )
+from cluster.server.watches import MISSING_S, ControllerWatch
 from deployments.contracts.routing_table import ModelReadyState, RoutingTable
 from deployments.instance.spec import NAMESPACE
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.controller.controller import ModelController
-from cluster.controller.host import ControllerHost, NodeFiles
+from cluster.controller.host import ControllerHost
 from cluster.controller.ownership import Owner
 from cluster.devices.inventory import Inventory
 from cluster.instances import live
@@ -186,18 +186,6 @@ class FakeHost:
         self.instances.log.clear()
         return self
 
-    @property
-    def files(self) -> NodeFiles:
-        return NodeFiles(
-            self.offer_files,
-            self.withdraw_files,
-            self.tell_agents,
-            self.prefetch,
-            self.view_of_cache,
-            self.stop_prefetch,
-            self.end_node_files,
-        )
-
     async def read_cluster(self) -> ClusterResources:
         return await self._shared_look()
 
@@ -350,7 +338,7 @@ async def controller_of(
     await actor.__init__(  # type: ignore[misc]
         from_mapping(given),
         owner,
-        lambda _: ControllerHost(parts, parts, host.files, parts),
+        lambda _: ControllerHost(parts, parts, parts, parts),
         resumes=resumes,
         has_secrets=has_secrets,
     )

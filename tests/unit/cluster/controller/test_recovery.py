@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from backends.api.errors import TritonError, UnsupportedError
+from cluster.controller.boot import TRY_FOR_S
 from cluster.controller.durable_state import DurableState
-from cluster.controller.trying import TRY_FOR_S
 from cluster.repository.contents import RepositoryScan
 from tests.support.control_plane_fakes import in_virtual_time
 from tests.support.controller_fakes import (

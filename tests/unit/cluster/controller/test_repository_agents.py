@@ -83,7 +83,7 @@ async def source_of(folder: Path, host: FakeHost, **options: Any) -> RepositoryS
         **options,
     }
     state = await DurableState.create(host.store)
-    files = SharedFiles(host, host.files, NODE_FILES)
+    files = SharedFiles(host, host, NODE_FILES)
     return RepositorySource(from_mapping(given), state, host.read_cluster, files)
 
 

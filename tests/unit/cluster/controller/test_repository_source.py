@@ -24,7 +24,7 @@ from tests.support.controller_fakes import NODE_FILES, FakeHost, write_model
 
 async def source_of(folder: Path, host: FakeHost, **options: Any) -> RepositorySource:
     given = {"model_repository": str(folder), "disable_auto_complete_config": True, **options}
-    files = SharedFiles(host, host.files, NODE_FILES)
+    files = SharedFiles(host, host, NODE_FILES)
     state = await DurableState.create(host.store)
     return RepositorySource(from_mapping(given), state, host.read_cluster, files)
 

@@ -15,7 +15,7 @@ import pytest
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
-from cluster.controller.stored_environments import stored_runtime_env_of
+from cluster.controller.backend_options import stored_runtime_env_of
 from cluster.repository.stores.fetch import FetchRequest, fetch
 from cluster.repository.stores.local import LocalStore
 from cluster.repository.stores.source import StoreSource

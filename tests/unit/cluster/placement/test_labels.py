@@ -3,7 +3,7 @@
 import pytest
 from ray._private.label_utils import validate_label_selector
 
-from cluster.placement.labels import unmet
+from cluster.placement.affinity import unmet
 
 ZONE_A = {"zone": "a", "spot": "true"}
 

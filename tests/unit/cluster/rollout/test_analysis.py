@@ -18,9 +18,8 @@ from cluster.rollout.analysis import (
     observed,
     summed,
 )
-from cluster.rollout.readings import ArmReading, above, worsened
+from cluster.rollout.readings import ArmReading, Threshold, above, threshold_of, worsened
 from cluster.rollout.sequential import Counts, total_of
-from cluster.rollout.thresholds import Threshold, threshold_of
 from deployments.metrics.distributions import class_of, value_of
 from deployments.rollouts.spec import Analysis, Metric, MetricKind, Phase
 from tests.support.examples import examples

@@ -7,9 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.api.errors import InternalError, InvalidArgumentError
-from cluster.rollout.phases import TRANSITIONS, Event
 from cluster.rollout.readings import ArmReading
-from cluster.rollout.state import State, created, decode, encode, status_of, traffic_of
+from cluster.rollout.state import (
+    TRANSITIONS,
+    Event,
+    State,
+    created,
+    decode,
+    encode,
+    status_of,
+    traffic_of,
+)
 from cluster.rollout.steps import (
     COMMANDS,
     UNREADY_LIMIT_S,

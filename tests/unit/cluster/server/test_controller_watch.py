@@ -3,7 +3,7 @@
 """A server whose controller is gone for good, as the process sees it that has started it."""
 
 from cluster.controller.ownership import HEARTBEAT_S
-from cluster.server.controller_watch import MISSING_S, ControllerWatch
+from cluster.server.watches import MISSING_S, ControllerWatch
 
 
 class Cluster:

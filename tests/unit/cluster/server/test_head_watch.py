@@ -4,7 +4,7 @@
 
 import threading
 
-from cluster.server.head_watch import HeadWatch, short_patience
+from cluster.server.watches import HeadWatch, short_patience
 
 
 class Scene:

@@ -109,11 +109,18 @@ class ControllerClient:
             UnavailableError: There is no controller.
             UnsupportedError: It is of a release that does not tell.
         """
+        return await self._listed("instances")
+
+    async def events(self, *, since: int) -> list[dict[str, Any]]:
+        """Return the latest events; see `RepositoryControl.events`; raises as `instances`."""
+        return await self._listed("events", since)
+
+    async def _listed(self, what: str, *arguments: object) -> list[dict[str, Any]]:
         try:
-            rows: list[dict[str, Any]] = await self._call("instances")
+            rows: list[dict[str, Any]] = await self._call(what, *arguments)
         except AttributeError:
             raise UnsupportedError(
-                "the model controller is of a release that does not list instances; finish the"
+                f"the model controller is of a release that does not list {what}; finish the"
                 " upgrade"
             ) from None
         return rows

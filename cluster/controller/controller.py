@@ -21,6 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.backend_options import device_rules
 from cluster.controller.boot import ROUTERS_TIMEOUT_S, Boot, read_state, try_or_restart
+from cluster.controller.events import EventLog
 from cluster.controller.explaining import explain, instances
 from cluster.controller.gcs_watch import GcsWatch
 from cluster.controller.host import ControllerHost, ray_host
@@ -118,6 +119,7 @@ class ModelController:
         """Make all parts; none of them does anything yet."""
         options, host = self._options, self._host
         self._downloads = Downloads()
+        self._events = EventLog(time.time_ns)
         saved = self._state.saved
         self._gcs = GcsWatch(self._state.check_fence)
         host.actors.placer.devices.rules = device_rules(options, self._state)
@@ -237,6 +239,10 @@ class ModelController:
     async def instances(self) -> list[dict[str, Any]]:
         """Return a row for each instance; see `RepositoryControl.instances`."""
         return await instances(self._host.nodes, self._host.actors.placer, self._lifecycle)
+
+    async def events(self, since: int) -> list[dict[str, Any]]:
+        """Return what has become of models and instances; see `RepositoryControl.events`."""
+        return self._events.since(since)
 
     async def report_download(
         self, key: str, version: int, node_id: str, there_bytes: int, all_bytes: int
@@ -376,4 +382,7 @@ class ModelController:
     rollout = passed_to("_model_calls", ModelCalls.rollout)
 
     def _changed(self, key: str = "") -> None:
+        record = self._lifecycle.records.get(key)
+        if record is not None:
+            self._events.note(record)
         self._publisher.changed(key)

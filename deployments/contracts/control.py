@@ -35,6 +35,16 @@ class RepositoryControl(Protocol):
         device, pid (None while it has no loaded process) and restarts.
         """
 
+    async def events(self, *, since: int) -> list[dict[str, Any]]:
+        """Return the latest events of models and instances, oldest first, JSON.
+
+        Id (greater with each), time (seconds since 1970), event, model, version, instance and
+        message; what an event is not about is empty. A bounded number is kept, in memory.
+
+        Args:
+            since: Id of the last event that is known; 0 for all that are kept.
+        """
+
 
 class RolloutAction(StrEnum):
     """What may be asked about a model's rollout; the words of paths and of the command."""

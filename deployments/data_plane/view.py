@@ -296,6 +296,13 @@ class CallerRepository:
         rows = await self._repository.instances()
         return [row for row in rows if self._checks.may(Role.METADATA, row["model"])]
 
+    async def events(self, *, since: int) -> list[dict[str, Any]]:
+        """Return the events of the models that the caller may ask about, and of the server."""
+        self._checks.require(Role.METADATA, _ANY_MODEL, "events")
+        rows = await self._repository.events(since=since)
+        may = self._checks.may
+        return [row for row in rows if not row["model"] or may(Role.METADATA, row["model"])]
+
     async def load(self, model_name: str, parameters: dict[str, Any]) -> None:
         """Load or reload a model."""
         self._checks.require(Role.CONTROL, model_name, "load", is_noted=True)

@@ -74,6 +74,7 @@ class Repository:
         rows: The index.
         there: The instances; None for a server that has no such route.
         untold: What asking for them fails with.
+        happened: The events; None for a server that has no such route.
         failures: What loads of models fail with.
     """
 
@@ -84,6 +85,9 @@ class Repository:
             {"model": "simple", "version": "1", "name": "simple/1#0", "state": "live"}
         ]
         self.untold: TritonError | None = None
+        self.happened: list[dict[str, Any]] | None = [
+            {"id": 1, "event": "ready", "model": "simple"}
+        ]
         self.failures: dict[str, str] = {}
 
     async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
@@ -96,6 +100,11 @@ class Repository:
         if self.there is None:
             raise NotFoundError("Not Found")
         return self.there
+
+    async def events(self, *, since: int) -> list[dict[str, Any]]:
+        if self.happened is None:
+            raise NotFoundError("Not Found")
+        return [row for row in self.happened if row["id"] > since]
 
     async def load(self, model_name: str, parameters: dict[str, ParameterValue | bytes]) -> None:
         self.calls.append(("load", model_name, parameters))

@@ -18,6 +18,7 @@ from backends.api.errors import (
 from cluster.commands.client.connection import Server
 
 INSTANCES: Final = "/v2/manta/instances"
+EVENTS: Final = "/v2/manta/events"
 READY: Final = "READY"
 LIVE: Final = "live"
 
@@ -49,6 +50,22 @@ def told_instances(server: Server) -> list[Row] | None:
         return instances(server)
     except (InternalError, UnavailableError, UnknownError, UnsupportedError):
         return None
+
+
+def kept_events(server: Server, since: int = 0) -> list[Row] | None:
+    """Return the events after one, oldest first; None where the server keeps none, as Triton.
+
+    While the server cannot tell, as in an upgrade, there are none.
+    """
+    try:
+        rows: list[Row] = server.get(f"{EVENTS}?since={since}")
+    except NotFoundError:
+        return None
+    except (InternalError, UnavailableError, UnsupportedError):
+        if since:
+            return []
+        raise
+    return rows
 
 
 def require_model(rows: Sequence[Row], name: str) -> list[Row]:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""``manta top`` and ``manta events``: what a server does, as seen by asking again and again."""
+"""``manta top`` and ``manta events``: what a server does and has done."""
 
 import argparse
 import json
@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from backends.api.errors import UnsupportedError
 from cluster.commands.client.command_line import (
     AddArguments,
     argument,
@@ -20,7 +21,7 @@ from cluster.commands.client.command_line import (
     print_table,
 )
 from cluster.commands.client.connection import Server
-from cluster.commands.client.models import counted, index, told_instances
+from cluster.commands.client.models import counted, index, kept_events, told_instances
 
 _CLEAR: Final = "\x1b[H\x1b[2J"
 _INSTANCE: Final = "instance "
@@ -90,6 +91,13 @@ def _positive(text: str) -> float:
     return value
 
 
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
 def _interval(default_s: float) -> AddArguments:
     return argument(
         "--interval", type=_positive, default=default_s, metavar="SECONDS", help="(%(default)s)"
@@ -147,13 +155,44 @@ def _shown(value: float | None, unit: str = "") -> str:
 
 @command(
     "events",
-    "Print what becomes of models and instances from now on, a line each, until Ctrl-C."
-    " Servers keep no history, and what lasts less than an interval is not seen.",
+    "Print what has become of models and instances: the latest events that the server keeps, a line"
+    " each.",
+    argument("-f", "--follow", action="store_true", help="go on with what comes, until Ctrl-C"),
+    argument("-n", "--count", type=_count, metavar="LINES", help="as many of the latest; all"),
     _interval(1.0),
 )
 def events(given: argparse.Namespace) -> None:
     """Run ``manta events``."""
     server = connect(given)
+    rows = kept_events(server)
+    if rows is None:
+        if not given.follow:
+            raise UnsupportedError("this server keeps no events; give --follow to see what comes")
+        _watch(server, given)
+        return
+    for row in rows if given.count is None else rows[len(rows) - given.count :]:
+        _print_event(row, is_json=given.json)
+    last = rows[-1]["id"] if rows else 0
+    while given.follow:
+        sys.stdout.flush()
+        time.sleep(given.interval)
+        for row in kept_events(server, last) or ():
+            _print_event(row, is_json=given.json)
+            last = row["id"]
+
+
+def _print_event(row: Row, *, is_json: bool) -> None:
+    if is_json:
+        # A line each, as programs read what has no end.
+        print(json.dumps(row))
+        return
+    what = row["instance"] or f"{row['model']} {row['version']}".strip() or "server"
+    at = datetime.fromtimestamp(row["time"]).astimezone()
+    print(f"{at:%Y-%m-%d %H:%M:%S}  {what}  {row['event']}  {row['message']}".rstrip())
+
+
+def _watch(server: Server, given: argparse.Namespace) -> None:
+    """Print what changes from now on at a server that keeps no events, until Ctrl-C."""
     before = _seen(server, {})
     while True:
         time.sleep(given.interval)
@@ -161,10 +200,9 @@ def events(given: argparse.Namespace) -> None:
         for what, happened in changes(before, after):
             now = datetime.now().astimezone()
             if given.json:
-                # A line each, as programs read what has no end.
                 print(json.dumps({"time": now.isoformat(), "what": what, "happened": happened}))
             else:
-                print(f"{now:%H:%M:%S}  {what}  {happened}")
+                print(f"{now:%Y-%m-%d %H:%M:%S}  {what}  {happened}")
         sys.stdout.flush()
         before = after
 

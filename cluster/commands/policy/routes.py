@@ -15,7 +15,7 @@ _INDEX: Final = (Role.CONTROL, Role.METADATA)
 _PATHS: Final[tuple[tuple[str, tuple[Role, ...]], ...]] = (
     (r"/v2/health/(?:live|ready)", (Role.HEALTH,)),
     (r"/v2/models/stats", (Role.STATISTICS,)),
-    (r"/v2(?:/manta/instances)?", (Role.METADATA,)),
+    (r"/v2(?:/manta/(?:instances|events))?", (Role.METADATA,)),
     (rf"{_MODEL}/ready", (Role.HEALTH,)),
     (rf"{_MODEL}(?:/config)?", (Role.METADATA,)),
     (rf"{_MODEL}/(?:infer|generate|generate_stream)", (Role.INFER,)),

@@ -16,6 +16,7 @@ import logging
 import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
+from urllib.parse import parse_qs
 
 import orjson
 
@@ -60,6 +61,8 @@ T = TypeVar("T")
 # Paths whose routes are kept; a cluster has some hundred models, and each has a dozen paths.
 _PATH_LIMIT: Final = 4096
 _PATH_BYTES: Final = 512
+# Of the greatest id that an event may have.
+_ID_DIGITS: Final = 18
 
 
 _MODEL: Final = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[0-9]+))?"
@@ -141,6 +144,7 @@ class HttpIngress:
                 self._on_unload,
             ),
             row("metadata", "/v2/manta/instances", b"GET", self._on_instances),
+            row("metadata", "/v2/manta/events", b"GET", self._on_events),
             *map(route_of, RolloutRoutes(self._plane, self._body).rows()),
             *map(route_of, SettingsRoutes(self._plane).rows()),
             row("metadata", r"/v2/openapi\.json", b"GET", self._on_openapi),
@@ -331,6 +335,14 @@ class HttpIngress:
 
     async def _on_instances(self, exchange: HttpExchange, match: Match) -> None:
         exchange.reply_json(orjson.dumps(await self._plane.repository.instances()))
+
+    async def _on_events(self, exchange: HttpExchange, match: Match) -> None:
+        query = parse_qs(exchange.head.url.partition(b"?")[2].decode("latin-1"))
+        (since,) = query.get("since", ["0"])[-1:]
+        if not (since.isascii() and since.isdigit() and len(since) <= _ID_DIGITS):
+            raise InvalidArgumentError(f"query 'since': expected the id of an event, got '{since}'")
+        rows = await self._plane.repository.events(since=int(since))
+        exchange.reply_json(orjson.dumps(rows))
 
     async def _on_load(self, exchange: HttpExchange, match: Match) -> None:
         if match.repository:

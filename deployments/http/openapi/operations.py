@@ -110,6 +110,11 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         "Models of the repositories", {_JSON: "RepositoryIndex"}, {_JSON: "RepositoryIndexRequest"}
     ),
     ("/v2/manta/instances", "GET"): _get("Instances of all models", "Instances", _PLAIN),
+    ("/v2/manta/events", "GET"): _get(
+        "Latest events of models and instances, oldest first; ?since=ID: those after it",
+        "LatestEvents",
+        (400, 503),
+    ),
     ("/v2/repository/models/{name}/load", "POST"): _change("Load a model", "LoadRequest"),
     ("/v2/repository/models/{name}/unload", "POST"): _change("Unload a model", "UnloadRequest"),
     ("/v2/trace/setting", "GET"): _get("Trace settings", "TraceSettings", _LOOKUP),

@@ -148,6 +148,15 @@ SCHEMAS: Final[dict[str, Schema]] = {
             }
         )
     ),
+    "LatestEvents": _list(
+        _object(
+            {
+                **dict.fromkeys(("event", "model", "version", "instance", "message"), _TEXT),
+                "id": _COUNT,
+                "time": {"type": "number"},
+            }
+        )
+    ),
     "LoadRequest": _object({}, {"parameters": _object({}, {"config": _TEXT}, rest=_TEXT)}),
     "UnloadRequest": _object({}, {"parameters": _object({}, {"unload_dependents": _FLAG})}),
     "TraceSettings": _object(

@@ -54,10 +54,12 @@ def test_an_error_raised_in_the_controller_is_retried() -> None:
     virtual_time.run(main())
 
 
-def test_a_controller_of_a_release_that_lists_no_instances_is_unsupported() -> None:
+def test_a_controller_of_a_release_that_does_not_list_something_is_unsupported() -> None:
     client = ControllerClient(Controller)
     with pytest.raises(UnsupportedError, match="does not list instances; finish the upgrade"):
         virtual_time.run(client.instances())
+    with pytest.raises(UnsupportedError, match="does not list events; finish the upgrade"):
+        virtual_time.run(client.events(since=0))
 
 
 def test_a_report_is_made_when_one_is_asked_for_and_not_with_every_table() -> None:

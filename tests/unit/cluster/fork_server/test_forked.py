@@ -198,9 +198,7 @@ print(torch.initial_seed(), torch.rand(1).item(), torch.seed(), had)
 
 
 @takes_minutes
-def test_what_torch_draws_differs_from_process_to_process_as_in_new_ones(
-    asked: Asking, tmp_path: Path
-) -> None:
+def test_torch_draws_in_each_process_what_no_other_has_drawn(asked: Asking, tmp_path: Path) -> None:
     with asking(asked.client, tmp_path, preload="torch") as preloading:
         script = preloading.script(OF_TORCH)
         plain = preloading.run(script, variables=PLAINLY).output.split()

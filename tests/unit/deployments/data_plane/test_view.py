@@ -63,6 +63,7 @@ REPOSITORY: dict[str, tuple[Callable[[Any, str], Any], tuple[Role, ...]]] = {
         (Role.CONTROL, Role.METADATA),
     ),
     "instances": (lambda plane, name: plane.repository.instances(), (Role.METADATA,)),
+    "events": (lambda plane, name: plane.repository.events(since=0), (Role.METADATA,)),
     "load": (lambda plane, name: plane.repository.load(name, {}), (Role.CONTROL,)),
     "unload": (
         lambda plane, name: plane.repository.unload(name, unload_dependents=False),
@@ -160,7 +161,11 @@ async def test_lists_tell_of_what_the_caller_may_ask_for() -> None:
     async def instances() -> list[dict[str, str]]:
         return [{"model": name} for name in ("a", "b", "c")]
 
+    async def events(*, since: int) -> list[dict[str, str]]:
+        return [{"model": name} for name in ("", "a", "b", "c")]
+
     whole.repository.index = index  # type: ignore[method-assign]
+    whole.repository.events = events  # type: ignore[method-assign]
     whole.repository.instances = instances  # type: ignore[method-assign]
     whole.statistics = statistics  # type: ignore[method-assign]
     granted = ((Role.METADATA, "a"), (Role.CONTROL, "b"), (Role.STATISTICS, "c"))
@@ -168,6 +173,7 @@ async def test_lists_tell_of_what_the_caller_may_ask_for() -> None:
     rows = await plane.repository.index(ready_only=False)
     assert [row["name"] for row in rows] == ["a", "b"]
     assert await plane.repository.instances() == [{"model": "a"}]
+    assert await plane.repository.events(since=0) == [{"model": ""}, {"model": "a"}]
     assert (await plane.statistics())["model_stats"] == [{"name": "c"}]
 
 

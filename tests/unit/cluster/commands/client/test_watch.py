@@ -83,11 +83,73 @@ def test_what_is_as_before_is_not_told() -> None:
     assert list(changes({"x": look("READY")}, {"x": look("READY")})) == []
 
 
+def event(number: int, what: str, **more: Any) -> dict[str, Any]:
+    row = dict.fromkeys(("model", "version", "instance", "message"), "")
+    return {**row, "id": number, "time": 1_790_000_000.5 + number, "event": what, **more}
+
+
+async def test_the_latest_events_are_printed_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    async with asked() as server:
+        server.plane.repository.happened = [
+            event(1, "controller started"),
+            event(2, "loading", model="m", version="1"),
+            event(3, "instance lost", model="m", version="1", instance="m/1#0", message="died"),
+        ]
+        assert await server.run(events) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert await server.run(events, "-n", "1", "--json") == 0
+        (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+        assert await server.run(events, "-n", "0") == 0
+        assert await server.run(events, "-n", "9") == 0
+        assert len(capsys.readouterr().out.splitlines()) == 3
+    assert [line.split("  ", 1)[1] for line in lines] == [
+        "server  controller started",
+        "m 1  loading",
+        "m/1#0  instance lost  died",
+    ]
+    assert lines[0].startswith("2026-09-21 ")
+    assert row == event(
+        3, "instance lost", model="m", version="1", instance="m/1#0", message="died"
+    )
+
+
+async def test_events_that_come_are_followed_each_printed_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asked() as server:
+        repository = server.plane.repository
+        repository.happened = [event(1, "loading", model="m")]
+        coming = [[event(2, "ready", model="m")], [], [event(3, "scaled", model="m")]]
+
+        def sleep(seconds: float) -> None:
+            assert seconds == 3.0
+            if not coming:
+                raise KeyboardInterrupt
+            assert repository.happened is not None
+            repository.happened += coming.pop(0)
+
+        monkeypatch.setattr(watch.time, "sleep", sleep)
+        with pytest.raises(KeyboardInterrupt):
+            await server.run(events, "--follow", "--interval", "3")
+    happened = [line.split("  ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert happened == ["loading", "ready", "scaled"]
+
+
+async def test_a_server_that_keeps_no_events_can_be_followed_only(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with asked() as server:
+        server.plane.repository.happened = None
+        assert await server.run(events) == 1
+    assert "give --follow to see what comes" in capsys.readouterr().err
+
+
 async def test_instances_of_which_nothing_is_told_for_a_while_are_not_gone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked() as server:
         repository = server.plane.repository
+        repository.happened = None
         errors = [UnavailableError("an upgrade"), None]
 
         def sleep(seconds: float) -> None:
@@ -97,15 +159,16 @@ async def test_instances_of_which_nothing_is_told_for_a_while_are_not_gone(
 
         monkeypatch.setattr(watch.time, "sleep", sleep)
         with pytest.raises(KeyboardInterrupt):
-            await server.run(events)
+            await server.run(events, "-f")
     assert capsys.readouterr().out == ""
 
 
-async def test_events_tell_of_models_and_instances(
+async def test_at_a_server_that_keeps_no_events_changes_are_seen_by_asking(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked() as server:
         repository = server.plane.repository
+        repository.happened = None
         slept: list[float] = []
 
         def sleep(seconds: float) -> None:
@@ -117,7 +180,7 @@ async def test_events_tell_of_models_and_instances(
 
         monkeypatch.setattr(watch.time, "sleep", sleep)
         with pytest.raises(KeyboardInterrupt):
-            await server.run(events, "--interval", "3")
+            await server.run(events, "-f", "--interval", "3")
     lines = [line.split("  ", 1)[1] for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         "instance simple/1#0  pid 9",

@@ -189,6 +189,7 @@ def test_the_example_is_a_policy_and_its_cases_are_as_expected() -> None:
         ("/v2/models/m/config", Role.METADATA),
         ("/v2/models/stats", Role.STATISTICS),
         ("/v2/manta/instances", Role.METADATA),
+        ("/v2/manta/events", Role.METADATA),
         ("POST /v2/repository/models/m/load", Role.CONTROL),
         ("POST /v2/logging", Role.SETTINGS),
         ("/v2/systemsharedmemory/region/r/register", Role.SHARED_MEMORY),

@@ -5,14 +5,13 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.environments.launcher import launcher_command
 from backends.lookup import BACKEND_DIRECTORY
 from backends.registry import backend_name, environment_of, python_library
-from cluster.controller.durable_state import DurableState
 from cluster.instances.device_leases import DeviceRules, GpuMemory
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import cache_settings, lane_settings, resource_limits
@@ -22,6 +21,10 @@ from cluster.repository.agents.contracts import CHECKSUM, MANIFEST
 from cluster.repository.stores import fetch
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.loaded import is_of_load
+
+if TYPE_CHECKING:
+    # `manta check` has these options, and no Ray.
+    from cluster.controller.durable_state import DurableState
 
 # Others make files, or decide who may run what is in them.
 _LOOKING_AGENTS: Final = frozenset({CHECKSUM, MANIFEST})
@@ -80,7 +83,7 @@ def instance_options(options: ServerOptions, secret: bytes) -> PoolRequest:
     )
 
 
-def device_rules(options: ServerOptions, state: DurableState) -> DeviceRules:
+def device_rules(options: ServerOptions, state: "DurableState") -> DeviceRules:
     """Return by what rules instances get GPUs; what is measured is kept in the state."""
     return DeviceRules(
         min_compute_capability=options.min_supported_compute_capability,

@@ -49,7 +49,7 @@ class LoadingHost(instance_host.FakeHost):
 async def load_each(root: Path, names: Iterable[str]) -> dict[str, str]:
     """Load models one after the other; return why each failed, empty for those that loaded."""
     host = FakeHost(instances=LoadingHost())
-    files = SharedFiles(cast("Nodes", host), host.files, NODE_FILES)
+    files = SharedFiles(cast("Nodes", host), host, NODE_FILES)
     state = await DurableState.create(host.store)
     options = from_mapping({"model_repository": str(root)})
     source = RepositorySource(options, state, host.read_cluster, files)

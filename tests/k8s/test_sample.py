@@ -39,7 +39,7 @@ def test_sample_in_a_config_map_is_a_repository(tmp_path: Path) -> None:
 
 def test_newcomer_needs_six_commands_at_most() -> None:
     text = (ROOT / "docs/kubernetes.md").read_text()
-    block = re.search(r"## From an empty cluster.*?```\n(.*?)```", text, re.DOTALL)
+    block = re.search(r"## Install: from an empty cluster.*?```\n(.*?)```", text, re.DOTALL)
     assert block is not None
     commands = block[1].strip().splitlines()
     assert len(commands) <= 6

@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,8 @@ _WITHOUT_TELEMETRY: Final = {"ORT_DISABLE_TELEMETRY": "1"}
 _ROOM: Final = "." * 400
 _END_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.01
+# What removes old files from the temporary folder looks at days.
+_FRESH_S: Final = 3600.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | Forked | None = None
         self._lock = threading.Lock()
         self._is_ended = False
+        self._freshened_s = time.monotonic()
         try:
             self._client = client_file.made(self._folder)
             self._start(is_forked=is_forked and threading.active_count() == 1)
@@ -118,28 +122,45 @@ class ForkServer:
             yield
 
     def look(self) -> bool:
-        """Start another one if it was killed; tell whether it was.
+        """Start another one if it was killed or its files were removed; tell whether it was so.
 
         One that has ended by itself, and has said why, would do so again.
         """
         with self._lock:
-            if self._is_ended or self._process is None or (self._process.poll() or 0) >= 0:
+            code = None if self._process is None else self._process.poll()
+            if self._is_ended or self._process is None or (code is not None and code >= 0):
+                return False
+            if code is None and self._has_files():
                 return False
             try:
+                # Without the client the raylet would start no process any more.
+                _have_folder(self._folder)
+                (self._folder / MARK).touch()
+                self._client = client_file.made(self._folder)
+                _end(self._process)
                 self._start()
             except OSError as error:
                 _log.warning("no other fork server can be started: %s", error)
                 return False
             return True
 
+    def _has_files(self) -> bool:
+        """Whether nobody has removed what clients need; they are kept from looking old."""
+        files = [self._folder / _SOCKET, self._folder / MARK, self._client]
+        if not all(each.exists() for each in files):
+            return False
+        if time.monotonic() - self._freshened_s > _FRESH_S:
+            self._freshened_s = time.monotonic()
+            for each in (*self._folder.iterdir(), self._folder):
+                os.utime(each)
+        return True
+
     def end(self) -> None:
         """End it; the processes that it has forked are the raylet's to end."""
         with self._lock:
             self._is_ended = True
             if self._process is not None:
-                self._process.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(_END_TIMEOUT_S)
+                _end(self._process)
         if self._has_made_folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -206,6 +227,26 @@ class Forked:
 def new_folder(beside: Path | None = None) -> Path:
     """Make a folder for a socket, in another one or among the system's temporary ones."""
     return Path(tempfile.mkdtemp(prefix="manta-fork-", dir=beside))
+
+
+def _end(process: "subprocess.Popen[bytes] | Forked") -> None:
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_TIMEOUT_S)
+
+
+def _have_folder(folder: Path) -> None:
+    """Make a folder anew that somebody has removed.
+
+    Raises:
+        OSError: There is something else by its name, or it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 """A server whose processes are forked, what it prints, and what the fork server's loss costs."""
 
 import re
+import shutil
 import sys
 import threading
 from collections import Counter
@@ -69,6 +70,10 @@ class Forking:
         (found,) = [each for each in self.server.tree() if each.name() == "raylet"]
         return found
 
+    def folder(self) -> Path:
+        """Return that of its socket."""
+        return Path(self.raylet().environ()[SOCKET_VARIABLE]).parent
+
     def kill_fork_server(self) -> int:
         """End it; return how often it was started anew before."""
         before = self.restarts()
@@ -111,7 +116,7 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forking]:
     repository = folder / "models"
     write_add_sub(repository, "add_sub", instances=2)
     write_add_sub(repository, "printing", instances=INSTANCES, code=PRINTING)
-    for each in ("later", *BURST, *SLOWED):
+    for each in ("later", "cleaned", *BURST, *SLOWED):
         write_add_sub(repository, each)
     errors = folder / "errors"
     server = RunningServer(
@@ -205,6 +210,17 @@ def test_a_fork_server_that_is_killed_while_models_load_delays_none(forking: For
     forking.infer("add_sub")
 
 
+def test_files_of_the_fork_server_that_somebody_removes_are_made_anew(forking: Forking) -> None:
+    """As what keeps the folder of temporary files clean may do."""
+    before = forking.restarts()
+    forking.look()
+    shutil.rmtree(forking.folder())
+    forking.wait_for_restart(before)
+    forking.load("cleaned")
+    forking.forked("ray::cleaned/1#")
+    forking.infer("cleaned")
+
+
 @takes_minutes
 def test_clients_that_are_killed_while_ten_models_load_hang_none(forking: Forking) -> None:
     """Ray takes a worker for dead that has not come after a minute."""
@@ -231,7 +247,7 @@ def test_clients_that_are_killed_while_ten_models_load_hang_none(forking: Forkin
 def test_a_driver_that_is_killed_leaves_no_process_and_no_folder(forking: Forking) -> None:
     """Also no process that fork servers have forked which were killed before."""
     forking.look()
-    folder = Path(forking.raylet().environ()[SOCKET_VARIABLE]).parent
+    folder = forking.folder()
     assert folder.is_dir()
     instances = [each for each in forking.seen if title_of(each).startswith("ray::")]
     assert len(instances) > len(forking.server.processes("ray::"))

@@ -3,6 +3,7 @@
 """The fork server is started, watched and ended, and Ray starts its client only while it begins."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -163,10 +164,41 @@ def test_one_that_cannot_be_started_is_tried_again(
     folder = forks._folder
     ended(forks, signal.SIGKILL)
     folder.rename(folder.with_name("away"))
+    # Whoever made it would be asked for workers.
+    folder.write_text("")
     assert not forks.look()
     assert "no other fork server can be started" in caplog.text
+    folder.unlink()
     folder.with_name("away").rename(folder)
     assert forks.look()
+
+
+def test_files_that_were_removed_are_there_again_and_another_one_serves(
+    processes: type[Process], forks: ForkServer
+) -> None:
+    folder, first = forks._folder, forks._process
+    assert first is not None
+    shutil.rmtree(folder)
+    assert forks.look()
+    assert first.wait(30) == -signal.SIGTERM
+    assert (folder / "socket").is_socket()
+    assert {each.name for each in folder.iterdir()} >= {"mark", "socket"}
+    assert forks._client.is_file()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert not forks.look()
+    (folder / "socket").unlink()
+    assert forks.look()
+
+
+def test_files_never_look_old(forks: ForkServer) -> None:
+    files = [forks._folder, *forks._folder.iterdir()]
+    for each in files:
+        os.utime(each, (0, 0))
+    assert not forks.look()
+    assert {each.stat().st_mtime for each in files} == {0}
+    forks._freshened_s -= 2 * 3600
+    assert not forks.look()
+    assert all(each.stat().st_mtime > 0 for each in files)
 
 
 def test_the_end_leaves_no_process_and_no_file(

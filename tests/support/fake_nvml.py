@@ -106,6 +106,9 @@ class FakeNvml:
 
         return read
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_READ]
+
     def nvmlDeviceGetNumaNodeId(self, handle: Any) -> int:
         self._may_fail("nvmlDeviceGetNumaNodeId", handle)
         if handle.numa_node is None:

@@ -57,4 +57,4 @@ def test_compiled_code_without_a_source_is_named(compiled: Path) -> None:
 
 
 def test_other_code_is_where_logging_found_it() -> None:
-    assert place_of(record_of("deployments.routing.links", "lane")) == "threading.py:982"
+    assert place_of(record_of("cluster.server.server", "lane")) == "threading.py:982"

@@ -60,6 +60,16 @@ def test_of_free_instances_the_last_used_serves():
     assert started(run) == [("A", "a"), ("B", "b"), ("B", "c")]
 
 
+def test_an_empty_batch_occupies_its_instance_until_it_is_given_back():
+    queue = PoolRun(SINGLE, "A").queue
+    lease = queue.lease()
+    assert lease is not None
+    assert (lease.instance, lease.decision.batch) == ("A", [])
+    assert queue.lease() is None
+    queue.give_back("A", lease.number)
+    assert queue.lease() is not None
+
+
 # Depth
 
 

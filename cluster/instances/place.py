@@ -46,10 +46,16 @@ _log = logging.getLogger(__name__)
 # An actor start takes tenths of a second; one still silent after this may be waiting for room.
 _PLACEMENT_GRACE_S = 3.0
 _PLACEMENT_POLL_S = 5.0
+# Room there is, and no process: after so many looks somebody should look at Ray's own logs.
+_LOOKS_IN_VAIN = 6
 # How many of its looks ask at once how often the process has died, and how seldom later ones do.
 _FREQUENT_LOOKS = 4
 _MOST_LOOKS_BETWEEN = 16
 _STATISTICS_TIMEOUT_S = 2.0
+_UNSTARTED = (
+    "waiting for its process, which Ray has not started although a node has room for it; it may be"
+    " making an environment, or else raylet.out among Ray's logs of that node says why not"
+)
 # One death may be of the machine's making.
 _MOST_SILENT_DEATHS = 2
 # How often an actor is killed before its place goes on without its name.
@@ -332,8 +338,12 @@ class InstancePlace:
             if blocked:
                 was_blocked = True
                 self._wait_for(blocked)
+            elif looks == _LOOKS_IN_VAIN:
+                self.reason = f"instance {self.spec.name} is {_UNSTARTED}"
+                _log.warning("%s", self.reason)
+                self._on_change()
         # Why one is started again is worth more than that it loads.
-        if was_blocked:
+        if was_blocked or looks >= _LOOKS_IN_VAIN:
             self._placer.has_room(self.spec.name)
             self.reason = f"instance {self.spec.name} is loading"
             self._on_change()

@@ -478,6 +478,24 @@ async def test_an_instance_that_dies_before_it_answers_anything_has_failed_to_lo
     assert len(world.host.killed) == 1
 
 
+@with_world
+async def test_of_a_process_that_ray_does_not_start_it_is_said_and_the_load_goes_on(
+    world: _World,
+) -> None:
+    world.host.cluster = ClusterResources((NodeResources("n", {"CPU": 2}, {"CPU": 2}),))
+    world.host.room = 0
+    loading = asyncio.ensure_future(started(world.pool, [spec(0)]))
+    waited_s = await until(lambda: "which Ray has not started" in world.pool.reason)
+    assert 20 < waited_s < 40
+    await asyncio.sleep(60)
+    assert not loading.done()
+    world.host.room = None
+    world.host.give_room()
+    await loading
+    assert world.incarnations == ["i0"]
+    assert not world.pool.reason
+
+
 class _FullHost(FakeHost):
     """Has no room: nothing that is created ever answers."""
 

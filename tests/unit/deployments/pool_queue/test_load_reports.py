@@ -172,3 +172,4 @@ def test_nobody_hears_while_requests_wait():
 def test_executions_of_several_requests_are_shared():
     assert load_of(1, batch_size=4.0).is_shared
     assert not load_of(1).is_shared
+    assert not load_of(1, batch_size=1.25).is_shared

@@ -196,6 +196,7 @@ def test_a_fault_while_a_response_is_taken_ends_its_request_and_frees_its_place(
     response = InferenceResponse("a", "1", outputs=None)  # type: ignore[arg-type]
     rigs[0].calls[0].sink.respond(response, final=True)
     assert isinstance(rigs[0].sink.error, InternalError)
+    assert "a request for the step of model 'a' failed" in rigs[0].sink.error.message
     assert rigs[1].names == ["a"]
     for call in range(2):
         rigs[1].calls[call].run()

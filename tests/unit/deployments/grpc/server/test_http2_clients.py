@@ -161,10 +161,14 @@ def test_many_threads_share_a_channel(channel: grpc.Channel) -> None:
 
 def test_a_deadline_ends_the_call_on_both_sides(running: _Running, channel: grpc.Channel) -> None:
     running.service.cancelled.clear()
-    with pytest.raises(grpc.RpcError) as caught:
-        channel.unary_unary("/test.Service/Wait")(b"", timeout=0.05)
-    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert running.service.cancelled.wait(20)
+    # Of a busy machine the first may not reach the server in time.
+    for timeout_s in (0.05, 0.5, 20):
+        with pytest.raises(grpc.RpcError) as caught:
+            channel.unary_unary("/test.Service/Wait")(b"", timeout=timeout_s)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        if running.service.cancelled.wait(timeout_s):
+            return
+    pytest.fail("the service's side goes on")
 
 
 def test_a_cancel_reaches_the_service(running: _Running, channel: grpc.Channel) -> None:

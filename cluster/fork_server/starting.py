@@ -94,7 +94,6 @@ class ForkServer:
         self._kind = OF_ONE_SERVER if joined is None else OF_ALL_JOBS
         self._has_made_folder = joined is None
         self._folder = new_folder() if joined is None else joined.folder
-        (self._folder / MARK).touch()
         # Ray changes it once it runs; another fork server shall be like the first one.
         self._own = {**environment, **_WITHOUT_TELEMETRY, "SPT_NOENV": "1"}
         self._own.update(_read_at_import(os.getpid() if joined is None else joined.raylet))
@@ -103,7 +102,7 @@ class ForkServer:
         self._is_ended = False
         self._freshened_s = time.monotonic()
         try:
-            self._client = client_file.made(self._folder)
+            self._client = self._with_files()
             self._start(is_forked=is_forked and threading.active_count() == 1)
         except OSError:
             self.end()
@@ -130,19 +129,23 @@ class ForkServer:
             code = None if self._process is None else self._process.poll()
             if self._is_ended or self._process is None or (code is not None and code >= 0):
                 return False
-            if code is None and self._has_files():
-                return False
             try:
+                if code is None and self._has_files():
+                    return False
                 # Without the client the raylet would start no process any more.
                 _have_folder(self._folder)
-                (self._folder / MARK).touch()
-                self._client = client_file.made(self._folder)
+                self._client = self._with_files()
                 _end(self._process)
                 self._start()
             except OSError as error:
                 _log.warning("no other fork server can be started: %s", error)
                 return False
             return True
+
+    def _with_files(self) -> Path:
+        """Have the folder's files but the socket; return the client."""
+        (self._folder / MARK).touch()
+        return client_file.made(self._folder)
 
     def _has_files(self) -> bool:
         """Whether nobody has removed what clients need; they are kept from looking old."""

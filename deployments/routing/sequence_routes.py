@@ -259,7 +259,11 @@ class SequenceRoutes:
                 self.start(inflight)
             else:
                 self._log_refusal(inflight, answer.said)
-                self._refuse(inflight, refusal)
+                if answer.is_sure:
+                    self._refuse(inflight, refusal)
+                else:
+                    # It may go on at an instance that says nothing, so its client is to try again.
+                    inflight.fail(_not_found(inflight))
 
     def _log_refusal(self, inflight: OwnRequest, said: Iterable[Said]) -> None:
         now_s = self._loop.time()
@@ -289,12 +293,7 @@ class SequenceRoutes:
         if self._kept.get(correlation_id) is not kept:
             return
         for inflight, _ in self._released(correlation_id):
-            inflight.fail(
-                UnavailableError(
-                    f"the instances of model '{inflight.request.model_name}' could not be asked "
-                    f"for sequence {inflight.correlation_id}; send the request again"
-                )
-            )
+            inflight.fail(_not_found(inflight))
 
     def _keep(self, inflight: OwnRequest, refusal: TritonError | None = None) -> bool:
         """Have a request wait until its sequence is found, or fail it: too many do."""
@@ -345,6 +344,13 @@ def _ended(inflight: OwnRequest, link: Link) -> UnavailableError:
     return UnavailableError(
         f"sequence {inflight.correlation_id} of model '{inflight.request.model_name}' ended with "
         f"its instance '{link.endpoint.name}'; start the sequence again"
+    )
+
+
+def _not_found(inflight: OwnRequest) -> UnavailableError:
+    return UnavailableError(
+        f"the instances of model '{inflight.request.model_name}' could not be asked for sequence "
+        f"{inflight.correlation_id}; send the request again"
     )
 
 

@@ -75,9 +75,10 @@ async def search(
             is_sure &= queue is not None and link.lane is not None
     # Both at once. Not by one `gather` of two kinds, of which mypyc believes that it gives a tuple.
     asked = asyncio.gather(*(queue.knows(correlation_id) for queue in by_queue))
-    knowing = await _knowing(correlation_id, alone)
+    knowing, have_answered = await _knowing(correlation_id, alone)
     known = await asked
-    said = [Said("instances", alone, bool(knowing))] if alone else []
+    said = [_said(alone, knowing, have_answered)] if alone else []
+    is_sure &= have_answered
     for there, is_known in zip(by_queue.values(), known, strict=True):
         said.append(Said("queue", there, is_known))
         is_sure &= is_known is not None
@@ -85,8 +86,8 @@ async def search(
             return Answer(_best(there), True, True, said)
     if knowing:
         return Answer(knowing[0], False, True, said)
-    knowing = await _knowing(correlation_id, adopted)
-    said.append(Said("instances", adopted, bool(knowing)))
+    knowing, have_answered = await _knowing(correlation_id, adopted)
+    said.append(_said(adopted, knowing, have_answered))
     without_queue = [link for link in knowing if queue_at(link) is None]
     found = without_queue[0] if without_queue else None
     return Answer(found, True, is_sure and not knowing, said)
@@ -97,20 +98,28 @@ def _best(links: Sequence[Link]) -> Link:
     return min(links, key=lambda link: link.closed or link.lane is None)
 
 
-async def _knowing(correlation_id: _CorrelationId, links: Sequence[Link]) -> list[Link]:
+def _said(links: Sequence[Link], knowing: Sequence[Link], have_answered: bool) -> Said:
+    return Said("instances", links, bool(knowing) if knowing or have_answered else None)
+
+
+async def _knowing(
+    correlation_id: _CorrelationId, links: Sequence[Link]
+) -> tuple[list[Link], bool]:
+    """Return the instances that have a sequence, and whether all have said."""
     payload = msgspec.msgpack.encode(correlation_id)
     answers = await asyncio.gather(*(_knows(link, payload) for link in links))
-    return [link for link, answer in zip(links, answers, strict=True) if answer]
+    knowing = [link for link, answer in zip(links, answers, strict=True) if answer]
+    return knowing, None not in answers
 
 
-async def _knows(link: Link, payload: bytes) -> bool:
+async def _knows(link: Link, payload: bytes) -> bool | None:
     if link.lane is None:
-        return False
+        return None
     try:
         answer = await link.lane.call("knows_sequence", payload, _ASK_TIMEOUT_S)
         return msgspec.msgpack.decode(answer, type=bool)
     except TritonError:
-        return False
+        return None
     except msgspec.MsgspecError as error:
         _log.warning("instance '%s', asked for a sequence: %s", link.endpoint.name, error)
         return False

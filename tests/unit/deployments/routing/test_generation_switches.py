@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from backends.api.errors import InvalidArgumentError
+from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.routing.router import Router
@@ -134,10 +134,29 @@ async def test_a_queue_refuses_nothing_before_its_instances_have_told_what_runs_
             router = await node.join()
             node.publish()
             await until(lambda: lanes(router) == 1)
-            asked = ask(node, 1)
+            # Answered when the queue waits no longer for the instance to tell.
             await answered(ask(node, 2, START))
+            asked = ask(node, 1)
+            await answered(ask(node, 3, START))
             assert not asked.sink.ended.done()
         await answered(asked, ask(node, 1, END))
+        await node.end(router)
+
+
+@pytest.mark.slow
+async def test_a_request_whose_sequence_may_run_at_a_silent_instance_is_unavailable() -> None:
+    async with node_of(SEQUENCES, 2) as node:
+        await answered(ask(node, 1, START))
+        (first,) = [each for each in node.instances if each.model.sizes]
+        await node.end(node.routers[0])
+        with stopped(first):
+            router = await node.join()
+            node.publish()
+            assert isinstance(await outcome(ask(node, 1)), UnavailableError)
+        # Tried again, as an unavailable service is.
+        while isinstance(answer := await outcome(ask(node, 1, END)), UnavailableError):
+            pass
+        assert not isinstance(answer, TritonError), answer
         await node.end(router)
 
 

@@ -302,7 +302,7 @@ class LinkSet:
         self._node_pools.lost(link)
         if not link.closed:
             self._start_connecting(link)
-        end_or_resend(link, lane.crash, orphans)
+        end_or_resend(link, lane.crash, orphans, was_draining=lane.draining)
 
 
 async def open_lane(

@@ -12,7 +12,7 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
-from backends.api.request import InferenceRequest
+from backends.api.request import SEQUENCE_START, InferenceRequest
 from deployments.contracts.sinks import ResponseSink
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.routing.pool import LinkPool
@@ -80,7 +80,8 @@ class RoutedRequest(OwnRequest):
         lane = self.lane
         is_drain = lane is not None and lane.draining and isinstance(error, UnavailableError)
         is_settled = self.has_responded or self.cancelled
-        if is_drain and not (is_settled or is_stateful(self.request)):
+        is_begun = is_stateful(self.request) and not self.request.flags & SEQUENCE_START
+        if is_drain and not (is_settled or is_begun):
             # It was refused, not executed; instances that drain are not chosen again.
             self._resend(self)
         elif is_refusal(error) and not is_settled and self.pool.sequences:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
-from backends.api.request import SEQUENCE_START, InferenceRequest
+from backends.api.request import SEQUENCE_END, SEQUENCE_START, InferenceRequest
+from deployments.lane.server import ServerRequest
 from deployments.routing.pool import LinkPool
 from deployments.routing.routed_request import RoutedRequest
-from tests.support.cluster_of_instances import Instance, Routed, request
+from tests.support.cluster_of_instances import Instance, Routed, request, table
 from tests.support.lane_rig import Sink, echo, until
 
 # What Python 3.11 writes.
@@ -163,6 +164,71 @@ async def test_of_the_requests_at_a_crashed_instance_those_that_waited_are_told_
         assert isinstance(sinks[int(guilty)].error, InternalError)
         others = [sink for number, sink in enumerate(sinks) if str(number) != guilty]
         assert not any(isinstance(sink.error, InternalError) for sink in others)
+
+
+async def outcomes_of(answered_count: int, *places: int) -> list[TritonError | None]:
+    """Send requests of a sequence to an instance that drains and ends, and has another's place.
+
+    Args:
+        answered_count: How many it answers before.
+        places: Their flags.
+    """
+    came: list[int] = []
+
+    def answer(asked: ServerRequest) -> None:
+        came.append(asked.request.flags)
+        echo(asked)
+
+    first, second = Instance(), Instance(answer)
+    async with Routed(first, second) as here:
+        here.router.update(table(first))
+        await lanes(here, 1)
+        sinks = [Sink() for _ in places]
+        for sink, flags in zip(sinks, places, strict=True):
+            asked = request(correlation_id=7, flags=flags)
+            here.router.submit(here.model, asked, sink)
+        await until(lambda: len(first.handler.requests) == len(places))
+        for each in first.handler.requests[:answered_count]:
+            echo(each)
+        first.server.start_draining()
+        await until(lambda: here.model.pool.lanes[0].draining)
+        here.router.update(table(second))
+        first.server.close()
+        for sink in sinks:
+            await sink.ended
+        rest = [flags for flags, sink in zip(places, sinks, strict=True) if sink.error is None]
+        assert came == rest[answered_count:]
+        return [sink.error for sink in sinks]
+
+
+async def test_a_sequence_that_an_ending_instance_had_not_begun_begins_at_another() -> None:
+    assert await outcomes_of(0, SEQUENCE_START, 0, SEQUENCE_END) == [None, None, None]
+
+
+async def test_a_sequence_that_an_ending_instance_had_begun_ends_with_it() -> None:
+    first, *others = await outcomes_of(1, SEQUENCE_START, 0, SEQUENCE_END)
+    assert first is None
+    assert all(isinstance(each, UnavailableError) for each in others)
+
+
+async def test_the_first_request_that_a_draining_instance_refuses_is_sent_to_another() -> None:
+    draining, other = Instance(), Instance(echo)
+    async with Routed(draining, other) as here:
+        here.router.update(table(draining))
+        await lanes(here, 1)
+        sinks = [Sink(), Sink()]
+        for sink, flags in zip(sinks, (SEQUENCE_START, 0), strict=True):
+            here.router.submit(here.model, request(correlation_id=7, flags=flags), sink)
+        await until(lambda: len(draining.handler.requests) == 2)
+        draining.server.start_draining()
+        await until(lambda: here.model.pool.lanes[0].draining)
+        here.router.update(table(other))
+        for each in draining.handler.requests:
+            each.fail(UnavailableError("Server is stopping"))
+        for sink in sinks:
+            await sink.ended
+        assert sinks[0].error is None
+        assert isinstance(sinks[1].error, UnavailableError)
 
 
 def test_what_goes_on_in_a_requests_place_has_crashed_what_that_has() -> None:

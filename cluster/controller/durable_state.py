@@ -14,7 +14,7 @@ controller writes that has been replaced, unknown to itself, nobody reads.
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import msgspec
@@ -77,22 +77,23 @@ class SavedState(msgspec.Struct):
     started_with: StartedWith | None = None
     owner: str = ""
 
-    def want(self, name: str, records: Iterable[ModelRecord]) -> None:
+    def want(self, name: str, ensembles: Iterable[ModelRecord] = ()) -> None:
         """Note that a model was loaded; ensembles that came back with it are wanted again too."""
         self.unloaded.pop(name, None)
-        # Of thousands of records most are of models that are made of no other.
-        back = (r.name for r in records if r.composing and r.is_explicit and r.ready_versions)
-        self.asked += () if name in self.asked else (name,)
-        known = frozenset(self.wanted)
-        self.wanted += [each for each in dict.fromkeys((name, *back)) if each not in known]
+        back = (r.name for r in ensembles if r.is_explicit and r.ready_versions)
+        if name not in self.asked:
+            self.asked.append(name)
+        self.wanted += [each for each in dict.fromkeys((name, *back)) if each not in self.wanted]
 
-    def forget(self, names: Collection[str], records: Iterable[ModelRecord]) -> None:
+    def forget(self, names: Iterable[str], records: Mapping[str, ModelRecord]) -> None:
         """Note that models were unloaded; one that could not be loaded anew is still wanted."""
-        self.wanted = [name for name in self.wanted if name not in names]
-        self.asked = [name for name in self.asked if name not in names]
-        for record in records:
-            if record.name in names and record.unloaded_versions:
-                self.unloaded[record.name] = list(record.unloaded_versions)
+        for name in names:
+            for each in (self.wanted, self.asked):
+                if name in each:
+                    each.remove(name)
+            record = records.get(name)
+            if record is not None and record.unloaded_versions:
+                self.unloaded[name] = list(record.unloaded_versions)
 
 
 class DurableState:

@@ -118,17 +118,15 @@ class ModelCalls:
         return None
 
     async def _remember_load(self, key: str) -> None:
-        override, records = (
-            self.boot.lifecycle.model_of(key).override,
-            self.boot.lifecycle.records.values(),
-        )
+        lifecycle, saved = self.boot.lifecycle, self.boot.state.saved
+        override, records = lifecycle.model_of(key).override, lifecycle.records
         if self.boot.is_explicit:
-            self.boot.state.saved.want(key, records)
+            saved.want(key, [records[e] for e in lifecycle.ensembles_of(key) if e in records])
         elif override.files:
-            self.boot.state.saved.want(key, ())
+            saved.want(key)
         else:
             # A listing tells of it; it loads with its first use again.
-            self.boot.state.saved.forget((key,), records)
+            saved.forget((key,), records)
         if not self.boot.state.save_override(key, override):
             text = "the files '%s' was loaded with are not kept: they, or those of all, are too big"
             _log.warning(text, key)
@@ -153,7 +151,7 @@ class ModelCalls:
         keys = [name] if is_one else [key for key in records if name_of(key) == name]
         for key in keys:
             gone = await self.boot.lifecycle.unload(key, unload_dependents=unload_dependents)
-            self.boot.state.saved.forget(gone, records.values())
+            self.boot.state.saved.forget(gone, records)
             self.boot.state.save_override(key, NO_OVERRIDE)
         await self.boot.state.save()
         await self.boot.publisher.wait_known(ROUTERS_TIMEOUT_S)

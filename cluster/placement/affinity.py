@@ -46,7 +46,7 @@ def refusal(node: NodeResources, rules: PlacementRules) -> str:
         return "it drains"
     if rules.nodes and not node.names.intersection(rules.nodes):
         return f"it is none of placement.nodes ({', '.join(rules.nodes)})"
-    conditions = unmet(rules.labels, node.labels)
+    conditions = unmet(rules.labels, node.labels) if rules.labels else ()
     if conditions:
         return f"its labels do not meet {', '.join(conditions)} of placement.labels"
     return ""
@@ -78,12 +78,15 @@ class Affinity:
 
     def of(self, node: NodeResources) -> tuple[int, ...]:
         """Return a node's number: by the largest domain first where apart is better."""
-        there = self.sign * self.alike.get(node.node_id, 0)
+        sign = self.sign
+        there = sign * self.alike.get(node.node_id, 0)
+        if not self.rules.spread_over:
+            return (there,)
         around = tuple(
-            self.sign * self.domains.get((key, node.labels.get(key, "")), 0)
+            sign * self.domains.get((key, node.labels.get(key, "")), 0)
             for key in self.rules.spread_over
         )
-        return (*around, there) if self.sign > 0 else (there, *around)
+        return (*around, there) if sign > 0 else (there, *around)
 
 
 def affinity_to(

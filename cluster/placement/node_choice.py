@@ -43,8 +43,10 @@ class Occupancy:
 
     def has_room(self, node: NodeResources, wanted: Mapping[str, float]) -> bool:
         """Whether a node has as much left."""
-        promised = self.promised.get(node.node_id, {})
-        return fits({n: v + promised.get(n, 0.0) for n, v in wanted.items()}, node.available)
+        promised = self.promised.get(node.node_id)
+        if promised:
+            wanted = {name: amount + promised.get(name, 0.0) for name, amount in wanted.items()}
+        return fits(wanted, node.available)
 
 
 def choose_node(
@@ -69,10 +71,10 @@ def choose_node(
     if not fitting or (len(cluster.nodes) == 1 and not rules.nodes):
         return None
     affinity = affinity_to(cluster, rules, Counter(occupancy.alike))
+    sign, counts = affinity.sign, occupancy.counts
 
     def rank(node: NodeResources) -> tuple[object, ...]:
-        count = affinity.sign * occupancy.counts.get(node.node_id, 0)
-        return (*affinity.of(node), count, node.node_id)
+        return affinity.of(node), sign * counts.get(node.node_id, 0), node.node_id
 
     return NodeAssignment(min(fitting, key=rank).node_id, is_required=bool(rules.nodes))
 

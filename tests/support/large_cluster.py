@@ -4,11 +4,13 @@
 
 import asyncio
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
+from typing import TypeVar
 
 from backends.api.model_config import (
     DynamicBatching,
@@ -24,6 +26,9 @@ from cluster.placement.leases import Lease
 from cluster.placement.planner import PoolRequest
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import DeviceAssignment
+from tests.support.virtual_time import VirtualTimeLoop
+
+T = TypeVar("T")
 
 GB = 1 << 30
 AUTOSCALING = {
@@ -214,10 +219,24 @@ Loop = asyncio.AbstractEventLoop
 Prepare = Callable[[Size, Loop], Event]
 
 
+class _Loop(VirtualTimeLoop):
+    """Its clock jumps; what blocks is done at once, on threads whose time is not the loop's."""
+
+    def run_in_executor(
+        self, executor: object, func: Callable[..., T], *args: object
+    ) -> "asyncio.Future[T]":
+        done: list[asyncio.Future[T]] = []
+        begin = super().run_in_executor
+        thread = threading.Thread(target=lambda: done.append(begin(executor, func, *args)))
+        thread.start()
+        thread.join()
+        return done[0]
+
+
 @contextmanager
 def prepared(prepare: Prepare, size: Size) -> Iterator[Callable[[], int]]:
     """Prepare a cluster for as long as its event is measured."""
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=_Loop) as runner:
         event = prepare(size, runner.get_loop())
         yield lambda: sent if isinstance(sent := event(), int) else 0
 

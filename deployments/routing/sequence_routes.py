@@ -259,7 +259,7 @@ class SequenceRoutes:
                 self.start(inflight)
             else:
                 self._log_refusal(inflight, answer.said)
-                if answer.is_sure:
+                if answer.have_all_said:
                     self._refuse(inflight, refusal)
                 else:
                     # It may go on at an instance that says nothing, so its client is to try again.

@@ -38,13 +38,15 @@ class Answer(NamedTuple):
         link: The instance that has it, or one of the node whose queue has it; None where nobody
             has said so.
         is_queued: Whether the queue of that node has it.
-        is_sure: Whether all could be asked.
+        is_sure: Whether all have said so.
+        have_all_said: Whether all have said something.
         said: Who said what.
     """
 
     link: Link | None
     is_queued: bool
     is_sure: bool
+    have_all_said: bool
     said: list[Said]
 
 
@@ -63,7 +65,7 @@ async def search(
     by_queue: dict[NodeQueue, list[Link]] = {}
     alone: list[Link] = []
     adopted: list[Link] = []
-    is_sure = True
+    have_all_said = True
     for link in links:
         queue = queue_at(link)
         if queue is not None:
@@ -72,25 +74,25 @@ async def search(
             alone.append(link)
         else:
             adopted.append(link)
-            is_sure &= queue is not None and link.lane is not None
+            have_all_said &= queue is not None and link.lane is not None
     # Both at once. Not by one `gather` of two kinds, of which mypyc believes that it gives a tuple.
     asked = asyncio.gather(*(queue.knows(correlation_id) for queue in by_queue))
     knowing, have_answered = await _knowing(correlation_id, alone)
     known = await asked
     said = [_said(alone, knowing, have_answered)] if alone else []
-    is_sure &= have_answered
+    have_all_said &= have_answered
     for there, is_known in zip(by_queue.values(), known, strict=True):
         said.append(Said("queue", there, is_known))
-        is_sure &= is_known is not None
+        have_all_said &= is_known is not None
         if is_known:
-            return Answer(_best(there), True, True, said)
+            return Answer(_best(there), True, True, True, said)
     if knowing:
-        return Answer(knowing[0], False, True, said)
+        return Answer(knowing[0], False, True, True, said)
     knowing, have_answered = await _knowing(correlation_id, adopted)
     said.append(_said(adopted, knowing, have_answered))
     without_queue = [link for link in knowing if queue_at(link) is None]
     found = without_queue[0] if without_queue else None
-    return Answer(found, True, is_sure and not knowing, said)
+    return Answer(found, True, have_all_said and not knowing, have_all_said, said)
 
 
 def _best(links: Sequence[Link]) -> Link:

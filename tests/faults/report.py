@@ -85,6 +85,7 @@ def judge(name: str, rule: Rule, seen: Observation) -> Report:
     # An answer on one of its own connections may have waited for the process to go on.
     others = [each for each in answered if not seen.is_own(each)]
     slowest_s = max((each.end_s - each.begin_s for each in [*others, *lost]), default=0.0)
+    refused = () if rule.refuses else _details(seen.outcomes, REFUSED)
     report = Report(
         name=name,
         ok=kinds[OK],
@@ -96,7 +97,7 @@ def judge(name: str, rule: Rule, seen: Observation) -> Report:
         slowest_s=slowest_s,
         healed_s=seen.healed_s,
         breaches=seen.breaches,
-        notes=(*seen.notes, *_details(lost, LOST), *_details(seen.outcomes, ERROR)),
+        notes=(*seen.notes, *_details(lost, LOST), *_details(seen.outcomes, ERROR), *refused),
     )
     breaches = [text for text, is_broken in _checks(rule, report) if is_broken]
     return Report(**{**vars(report), "breaches": (*breaches, *seen.breaches)})

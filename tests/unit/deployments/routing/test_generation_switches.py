@@ -160,6 +160,21 @@ async def test_a_request_whose_sequence_may_run_at_a_silent_instance_is_unavaila
         await node.end(router)
 
 
+@pytest.mark.slow
+async def test_a_request_of_a_cancelled_sequence_is_refused_though_its_instance_has_it() -> None:
+    async with cluster_of(SEQUENCES, [1, 1]) as cluster:
+        near = cluster.nodes[0]
+        (instance,) = near.instances
+        with instance.held():
+            asked = [ask(near, 1, START), *(ask(near, 1) for _ in range(3))]
+            await instance.entered()
+            for each in asked:
+                each.cancel()
+        for each in asked:
+            await outcome(each)
+        assert isinstance(await outcome(ask(near, 1)), InvalidArgumentError)
+
+
 async def test_a_refusal_says_who_was_asked(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with cluster_of(SEQUENCES, [2, 1]) as cluster:

@@ -23,6 +23,7 @@ from tests.chaos.models import write_models
 from tests.chaos.network import FarNetwork
 from tests.chaos.records import FAR, HEAD
 from tests.support.busy_clients import HttpPeer, ask
+from tests.support.free_ports import free_ports
 from tests.support.server import ROOT, RunningServer, title_of
 
 INGRESS: Final = "ray::ServeReplica:manta:Ingress"
@@ -110,10 +111,15 @@ class Plant:
         try:
             if self.network is not None:
                 self.start_far()
+            # None that the system gives out: Ray's processes on a node that was lost take those.
+            ports = free_ports(3).first
             self._server = RunningServer(
                 self.repository,
                 "--http-address=0.0.0.0",
                 "--grpc-address=0.0.0.0",
+                f"--http-port={ports}",
+                f"--grpc-port={ports + 1}",
+                f"--metrics-port={ports + 2}",
                 f"--ray-address={self._cluster.address}",
                 "--model-control-mode=explicit",
                 "--load-model=*",

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 import psutil
-from ray.cluster_utils import Cluster
 
 from tests.chaos import conditions
 from tests.chaos.conditions import Conditions
@@ -24,6 +23,7 @@ from tests.chaos.network import FarNetwork
 from tests.chaos.records import FAR, HEAD
 from tests.support.busy_clients import HttpPeer, ask
 from tests.support.free_ports import free_ports
+from tests.support.ray_nodes import started_head
 from tests.support.server import ROOT, RunningServer, title_of
 
 INGRESS: Final = "ray::ServeReplica:manta:Ingress"
@@ -100,7 +100,7 @@ class Plant:
             "env_vars": {"TMPDIR": str(self.small_disk), **self.conditions[HEAD].environment},
         }
         try:
-            self._cluster = Cluster(initialize_head=True, head_node_args=head)
+            self._cluster = started_head(**head)
         except BaseException:
             self._undo.close()
             raise

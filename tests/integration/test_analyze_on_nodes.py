@@ -16,7 +16,7 @@ from ray.cluster_utils import Cluster
 
 from tests.integration.conftest import write_add_sub
 from tests.support.free_ports import free_ports
-from tests.support.ray_nodes import STORE_BYTES
+from tests.support.ray_nodes import STORE_BYTES, started_head
 from tests.support.server import ROOT, until
 
 MODEL = "add_sub"
@@ -51,7 +51,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         "dashboard_port": ports.first,
         "dashboard_agent_listen_port": ports.last,
     }
-    started = Cluster(initialize_head=True, head_node_args=NODE | with_dashboard)
+    started = started_head(**(NODE | with_dashboard))
     started.add_node(**NODE)
     yield started
     started.shutdown()

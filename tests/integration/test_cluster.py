@@ -19,13 +19,12 @@ from ray.cluster_utils import Cluster
 
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import add_sub_inputs, check_add_sub
-from tests.support.ray_nodes import kill_tree
+from tests.support.ray_nodes import STORE_BYTES, kill_tree, started_head
 from tests.support.server import ROOT, RunningServer, title_of, titled, until
 
 INGRESS = "ray::ServeReplica:manta:Ingress"
 # Ray's own processes on each node, which are there without Manta.
 RAY_ITSELF = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
-STORE_BYTES = 100 * 2**20
 
 
 @contextlib.contextmanager
@@ -35,8 +34,7 @@ def started_cluster() -> Iterator[Cluster]:
         patch.setenv("RAY_health_check_initial_delay_ms", "500")
         patch.setenv("RAY_health_check_period_ms", "500")
         patch.setenv("RAY_health_check_failure_threshold", "3")
-        head = {"num_cpus": 2, "object_store_memory": STORE_BYTES}
-        started = Cluster(initialize_head=True, head_node_args=head)
+        started = started_head(num_cpus=2)
         yield started
         started.shutdown()
 

@@ -16,9 +16,9 @@ import tritonclient.http as triton_http
 from ray.cluster_utils import Cluster
 from tritonclient.utils import InferenceServerException
 
+from tests.support.ray_nodes import STORE_BYTES, started_head
 from tests.support.server import RunningServer
 
-STORE_BYTES = 100 * 2**20
 MODEL = b"""
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -63,7 +63,7 @@ def cluster(folders: dict[str, Path]) -> Iterator[Cluster]:
         }
         for node in NODES
     )
-    started = Cluster(initialize_head=True, head_node_args=first)
+    started = started_head(**first)
     started.add_node(**second)
     yield started
     started.shutdown()

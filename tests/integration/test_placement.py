@@ -23,6 +23,7 @@ from cluster.options.parsing import parse_options
 from cluster.server.start_controller import get_or_create_controller
 from deployments.instance.spec import NAMESPACE
 from tests.support.model_folders import write_folder
+from tests.support.ray_nodes import STORE_BYTES, started_head
 from tests.support.server import ROOT
 
 CONFIG = """
@@ -30,7 +31,6 @@ backend: "identity"
 input [{ name: "IN" data_type: TYPE_FP32 dims: [1] }]
 output [{ name: "OUT" data_type: TYPE_FP32 dims: [1] }]
 """
-STORE_BYTES = 100 * 2**20
 NODES = ({"zone": "x"}, {"zone": "x", "disk": "nvme"}, {"zone": "y"})
 ON_NVME = {"placement.labels": '{"disk": "nvme"}'}
 
@@ -45,7 +45,7 @@ def cluster() -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         arguments = {"num_cpus": 2, "object_store_memory": STORE_BYTES}
-        started = Cluster(initialize_head=True, head_node_args={**arguments, "labels": NODES[0]})
+        started = started_head(**arguments, labels=NODES[0])
         for labels in NODES[1:]:
             started.add_node(**arguments, labels=labels)
         started.wait_for_nodes()

@@ -17,11 +17,11 @@ from tests.faults.models import BUSY, Shape, write_model, write_sequence_model
 from tests.support.busy_clients import OK, BusyClients
 from tests.support.busy_sequences import BusySequences
 from tests.support.gates import takes_minutes
+from tests.support.ray_nodes import started_head
 from tests.support.releases import CodeFolder, broken, evolved
 from tests.support.server import RunningServer, title_of
 
 COUNTED = "counted"
-STORE_BYTES = 100 * 2**20
 UPGRADE_S = 240.0
 
 
@@ -32,9 +32,7 @@ def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     # Copies of the sources run plain.
     monkeypatch.delenv("MANTA_COMPILED", raising=False)
     monkeypatch.setenv("RAY_worker_niceness", "0")
-    started = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": STORE_BYTES}
-    )
+    started = started_head(num_cpus=2)
     yield started
     started.shutdown()
 

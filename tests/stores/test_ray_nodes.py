@@ -64,6 +64,7 @@ def nodes(
         folder.mkdir()
         started.add_node(
             num_cpus=2,
+            dashboard_port=None,
             resources={"slot": 1},
             object_store_memory=_STORE_BYTES,
             env_vars={"TMPDIR": str(folder), **emulators["s3"].environ},

@@ -84,6 +84,16 @@ def kill_tree(process: subprocess.Popen[bytes]) -> None:
     process.wait(10)
 
 
+def started_head(**arguments: Any) -> Cluster:
+    """Start a head, of this process.
+
+    Its dashboard looks for a port itself: Ray leaves a socket open where its usual one is taken, as
+    it is while another head runs.
+    """
+    head = {"object_store_memory": STORE_BYTES, "dashboard_port": None, **arguments}
+    return Cluster(initialize_head=True, head_node_args=head)
+
+
 class RayNodes:
     """A head, and nodes that join it.
 
@@ -93,10 +103,7 @@ class RayNodes:
 
     def __init__(self, head_cpus: int = 2) -> None:
         self._environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        self._cluster = Cluster(
-            initialize_head=True,
-            head_node_args={"num_cpus": head_cpus, "object_store_memory": STORE_BYTES},
-        )
+        self._cluster = started_head(num_cpus=head_cpus)
         self._nodes: list[RayNode] = []
         self.address: str = self._cluster.address
         head: Any = self._cluster.head_node

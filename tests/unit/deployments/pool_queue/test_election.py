@@ -53,6 +53,7 @@ class Candidate:
 
     def follow(self, lane):
         assert lane is self.candidacy.lane
+        assert lane is None or lane.is_local is True
         assert lane is None or lane.is_open
         self.heard.append("lost" if lane is None else "connected")
 

@@ -201,6 +201,38 @@ def test_an_instance_that_was_retired_and_is_restored_serves_what_waits(run):
     run(main)
 
 
+def test_an_instance_serves_what_waits_once_it_has_executed_what_another_holder_gave_it(run):
+    async def main():
+        async with holding() as rig:
+            rig.queue.retire("a")
+            rig.queue.join("b", rig.b, Adopted(batch_count=2))
+            rig.queue.start(request := Request())
+            await asyncio.sleep(0)
+            assert rig.b.parts == []
+            for number in (1, 2):
+                rig.queue.done("b", Done(EPOCH - 1, number, 1000))
+            await until(lambda: rig.b.parts)
+            assert rig.b.parts[0][1] == [request]
+
+    run(main)
+
+
+def test_a_sequence_that_has_not_begun_is_given_up_unless_more_of_it_waits(run):
+    async def main():
+        async with holding(SEQUENCES) as rig:
+            rig.queue.leave("a")
+            asked = [plain(correlation_id=each, flags=SEQUENCE_START)[0] for each in (1, 2)]
+            alone, followed = asked
+            for request in (*asked, plain(correlation_id=2)[0]):
+                rig.queue.start(request)
+            assert not rig.queue.give_up(followed)
+            assert (rig.queue.waiting_count, followed.queue) == (3, rig.queue)
+            assert rig.queue.give_up(alone)
+            assert (rig.queue.waiting_count, alone.queue) == (2, None)
+
+    run(main)
+
+
 def test_what_waits_for_its_sequence_fails_with_the_instance(run):
     async def main():
         async with holding(SEQUENCES) as rig:

@@ -71,3 +71,14 @@ async def test_all_questions_end_with_the_lane():
     lane._connection.is_lost = True
     assert await lane.knows(*ASKED) is None
     assert len(lane._connection.numbers) == 2
+
+
+@in_virtual_time
+async def test_a_number_that_a_request_or_a_question_has_is_given_to_no_other():
+    lane = open_lane()
+    lane.waiting[1] = None
+    lane._answers[2] = None
+    asked = asyncio.create_task(lane.knows(*ASKED))
+    await asyncio.sleep(0)
+    assert lane._connection.numbers == [3]
+    asked.cancel()

@@ -3,6 +3,9 @@
 """Instances that make room leave like others, and their version waits with a reason."""
 
 import asyncio
+import logging
+
+import pytest
 
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support.control_plane_fakes import LOAD_S, World, in_virtual_time, model
@@ -24,11 +27,15 @@ async def test_routers_hear_of_it_before_who_makes_room_drains() -> None:
 
 
 @in_virtual_time
-async def test_a_version_whose_last_instance_makes_room_waits_with_a_reason() -> None:
+async def test_a_version_whose_last_instance_makes_room_waits_with_a_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     world = World(model("m"))
     await world.lifecycle.load("m")
     world.host.blocked = {"m/1#1"}
     world.lifecycle.model_of("m").displace(1, ["m/1#0@1"], "h/1#0@2")
+    assert caplog.messages[-1] == "'m' version 1: m/1#0@1 makes room for h/1#0@2"
     assert world.state("m") is ModelReadyState.UNAVAILABLE
     await asyncio.sleep(5)
     assert world.reason("m").startswith("instance m/1#1@1 is waiting for resources")

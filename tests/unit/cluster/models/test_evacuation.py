@@ -63,6 +63,21 @@ async def test_all_models_of_a_node_are_moved_at_once() -> None:
 
 
 @in_virtual_time
+async def test_a_version_is_moved_while_another_of_the_model_is() -> None:
+    world = await loaded(1)
+    world.host.node = "x"
+    world.candidates["m0"] = model("m0", versions=(1, 2))
+    await world.lifecycle.load("m0")
+    world.host.node = "other"
+    for draining in ({"n"}, {"n", "x"}):
+        world.lifecycle.evacuation.look(draining)
+        await asyncio.sleep(LOAD_S / 4)
+    await asyncio.sleep(LOAD_S)
+    versions = world.record("m0").versions
+    assert [versions[each].instances[0].node_id for each in (1, 2)] == ["other", "other"]
+
+
+@in_virtual_time
 async def test_what_is_elsewhere_stays_where_it_is() -> None:
     world = await loaded(1)
     world.lifecycle.evacuation.look({"far"})

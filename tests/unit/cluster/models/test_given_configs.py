@@ -66,6 +66,13 @@ async def test_once_files_change_a_load_without_a_config_takes_the_repositorys()
 
 
 @in_virtual_time
+async def test_what_a_poll_begins_is_read_with_what_it_was_loaded_with() -> None:
+    world = World(model("m"))
+    await world.lifecycle.begin_all(["m"], {"m": Override("{}")})
+    assert world.overrides[-1].config_json == "{}"
+
+
+@in_virtual_time
 async def test_an_unload_ends_a_given_config() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m", Override("{}"))

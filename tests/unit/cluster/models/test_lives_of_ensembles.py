@@ -24,6 +24,25 @@ UNAVAILABLE = ModelReadyState.UNAVAILABLE
 
 
 @in_virtual_time
+async def test_an_ensemble_that_loads_anew_does_not_wait_for_the_poll_that_has_it_do_so() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    await world.lifecycle.load_all(["e", "a"])
+    world.candidates["a"] = model("a", stamp="new")
+    async with asyncio.timeout(60):
+        await world.lifecycle.load_all(["a"])
+    assert world.endpoints("a") == ["a/1#0@2"]
+    assert len(world.composed) == 2
+
+
+@in_virtual_time
+async def test_a_start_reads_each_model_once_though_ensembles_share_it() -> None:
+    world = World(ensemble("e", "a"), ensemble("f", "a"), model("a"))
+    await world.lifecycle.load_all(["e", "f", "a"])
+    await asyncio.sleep(5)
+    assert (len(world.overrides), len(world.composed)) == (3, 2)
+
+
+@in_virtual_time
 async def test_an_ensemble_loads_what_it_is_made_of_first() -> None:
     world = World(ensemble("e", "a", "b"), model("a"), model("b"))
     await world.lifecycle.load("e")

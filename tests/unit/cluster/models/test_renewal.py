@@ -63,6 +63,17 @@ async def test_the_next_instance_waits_for_the_room_of_the_one_that_ends() -> No
 
 
 @in_virtual_time
+async def test_an_instance_that_is_gone_before_its_turn_is_not_counted() -> None:
+    world = await loaded(2)
+    renewing = asyncio.create_task(world.lifecycle.renewal.run(NEW))
+    await asyncio.sleep(LOAD_S / 2)
+    (pool,) = world.pools
+    pool.displace(["m0/1#1@1"])
+    await renewing
+    assert world.lifecycle.renewal.done_count == 1
+
+
+@in_virtual_time
 async def test_all_models_are_renewed_and_those_of_this_release_left_alone() -> None:
     world = await loaded(1, 3, 1)
     await world.lifecycle.renewal.run(NEW)

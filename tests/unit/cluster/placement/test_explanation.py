@@ -11,7 +11,12 @@ import pytest
 from backends.api.model_config import InstanceGroup, ModelConfig
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.devices import Admission
-from cluster.placement.explanation import InstanceStatus, Situation, explain_instance
+from cluster.placement.explanation import (
+    InstanceStatus,
+    Situation,
+    explain_instance,
+    node_name,
+)
 from cluster.placement.planner import PoolRequest, plan_pool
 from cluster.placement.preemption import Devices, Occupant, priority_of
 from deployments.instance.spec import DeviceAssignment, InstanceSpec, NodeAssignment
@@ -224,6 +229,17 @@ def test_five_nodes_that_are_none_for_it_are_named_and_the_rest_counted() -> Non
     assert [each for each in why if "is none for it" in each][-1].startswith("node host-f")
     assert not any(each.startswith("nor are") for each in why)
     assert "nor are 1 more nodes" in live(placed, node("a"), *drains)
+
+
+def test_what_an_instance_needs_is_said_whether_it_has_a_place_or_not() -> None:
+    now = situation((node("a"),))
+    for status in (InstanceStatus(spec(2), "a"), InstanceStatus(spec(2), reason=WAITS)):
+        assert explain_instance(status, now)["needs"] == {"CPU": 2}
+
+
+def test_a_node_is_called_by_its_host_name_also_in_a_list() -> None:
+    names = [node_name(each, situation(ZONES).cluster) for each in ("b", "0123456789abcdef")]
+    assert names == ["host-b", "01234567"]
 
 
 def test_a_node_that_ray_does_not_list_is_called_by_its_id() -> None:

@@ -52,6 +52,27 @@ def test_only_nodes_with_gpus_are_asked() -> None:
     virtual_time.run(main())
 
 
+def test_without_gpus_nobody_is_asked_and_the_cluster_is_as_it_was() -> None:
+    async def main() -> None:
+        nodes, cluster = _Nodes(), cluster_of(a=0)
+        assert await NodeDevices(nodes.read).look(cluster) == cluster
+        assert nodes.asked == []
+
+    virtual_time.run(main())
+
+
+def test_a_node_that_goes_before_it_has_told_anything_is_forgotten() -> None:
+    async def main() -> None:
+        nodes = _Nodes(a=gpus(1), b=gpus(1))
+        nodes.hanging.add("a")
+        devices = NodeDevices(nodes.read)
+        await devices.look(cluster_of(a=1, b=1))
+        assert (await devices.look(cluster_of(b=1))).devices == {"b": gpus(1)}
+        assert not devices._readings
+
+    virtual_time.run(main())
+
+
 def test_looks_at_the_same_time_share_a_report_which_is_good_for_a_while() -> None:
     async def main() -> None:
         nodes = _Nodes(a=gpus(1))

@@ -14,11 +14,11 @@ from backends.api.errors import ResourceExhaustedError, TritonError, Unauthentic
 from deployments.access import key_checks
 from deployments.access.contracts import Peer, PendingError
 from deployments.access.guard import PolicyGuard, make_guard, serving_guard
-from deployments.access.key_checks import KeyChecks
+from deployments.access.key_checks import KeyChecks, at_once
 from deployments.access.key_thread import KeyThread
 from deployments.access.keys import KeyRing, read_hash
 from deployments.access.policy import Identity, Scrypt, StoredKey
-from deployments.access.refusals import Reason, RefusedError
+from deployments.access.refusals import Reason, RefusedError, text_of
 from tests.support.access import Clock, write_policy
 
 HTTP = Peer("http")
@@ -191,12 +191,43 @@ async def test_a_guard_with_a_thread_says_what_one_without_says(tmp_path: Path) 
     assert outcomes[0][0][:2] == ["client-0", "client-1"]
 
 
+def test_without_a_loop_a_check_is_done_at_once_and_its_error_told() -> None:
+    ended: list[BaseException | None] = []
+
+    def fail() -> None:
+        raise OSError("no memory")
+
+    at_once(fail, ended.append)
+    at_once(lambda: None, ended.append)
+    assert [str(each) for each in ended] == ["no memory", "None"]
+
+
+async def test_a_thread_that_is_closed_begins_no_further_check() -> None:
+    thread, may_go_on, begun = KeyThread(), threading.Event(), []
+    entered = threading.Event()
+
+    def wait() -> None:
+        entered.set()
+        assert may_go_on.wait(30)
+
+    thread.run(wait, lambda _: None)
+    thread.run(lambda: begun.append("second"), lambda _: None)
+    assert await asyncio.to_thread(entered.wait, 30)
+    thread.close()
+    may_go_on.set()
+    await asyncio.to_thread(thread._threads.shutdown)
+    assert begun == []
+
+
 async def test_guesses_are_bounded_in_time_on_a_thread_as_well(tmp_path: Path) -> None:
     thread, clock = KeyThread(), Clock()
     guard = _guard(tmp_path, clock, thread)
     refused = [type(await _identify(guard, f"guess {number}")) for number in range(10)]
     # 16 looks at once, three for each guess.
     assert refused == [UnauthenticatedError] * 5 + [ResourceExhaustedError] * 5
+    limited = await _identify(guard, "guess 12")
+    assert isinstance(limited, ResourceExhaustedError)
+    assert limited.message == text_of(Reason.LIMITED)
     clock.now_s += 60
     assert isinstance(await _identify(guard, "guess 11"), UnauthenticatedError)
     thread.close()

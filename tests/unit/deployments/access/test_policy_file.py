@@ -1,5 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from deployments.access.contracts import Role
 from deployments.access.keys import hash_chosen
 from deployments.access.policy_file import read_key_file, read_policy
+from deployments.access.policy_files import load_policy
 from deployments.access.reading import PolicyError
 from tests.support.access import key_entry
 from tests.support.examples import examples
@@ -150,6 +152,38 @@ def test_the_policies_in_the_documentation_are_policies() -> None:
     for text in texts:
         policy = read_policy(text.replace("sha256:...", HASH).replace("scrypt:...", scrypt), "doc")
         assert policy.grants
+
+
+def test_the_user_with_the_number_0_is_one_of_this_machine() -> None:
+    policy = read_policy("authentication: {unix_peers: [{uid: 0, subject: root}]}", "p.yaml")
+    (rule,) = policy.unix_peers
+    assert (rule.uid, rule.identity.subject) == (0, "root")
+
+
+def test_a_file_of_keys_may_have_one_alone() -> None:
+    policy = read_policy("{}", "p.yaml")
+    (key,) = read_key_file(f"{{subject: a, hash: '{HASH}'}}", "k.yaml", policy)
+    assert (key.identity.subject, key.digest) == ("a", bytes.fromhex("ab" * 32))
+
+
+def test_a_chosen_key_has_no_digest_by_which_it_is_found() -> None:
+    policy = read_policy("{}", "p.yaml")
+    chosen = hash_chosen("secret word", b"s" * 16)
+    (key,) = read_key_file(f"[{{subject: a, hash: '{chosen}'}}]", "k.yaml", policy)
+    assert (key.digest, key.scrypt is None) == (b"", False)
+
+
+def test_a_tenant_of_a_key_that_the_policy_does_not_know_is_named_with_the_file() -> None:
+    policy = read_policy("tenants: {vision: {}}", "p.yaml")
+    with pytest.raises(PolicyError, match=r"file 'k\.yaml'.*audio"):
+        read_key_file(f"[{{subject: a, hash: '{HASH}', tenant: audio}}]", "k.yaml", policy)
+
+
+def test_a_pipe_in_place_of_a_policy_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    os.mkfifo(path)
+    with pytest.raises(PolicyError, match="is no file"):
+        load_policy(str(path))
 
 
 def test_an_empty_policy_allows_health_only() -> None:

@@ -37,6 +37,10 @@ def matches(condition: Condition, **request: object) -> bool:
     return Matcher(Rule("canary", (condition,))).matches(**(known | request))  # type: ignore[arg-type]
 
 
+def test_a_matcher_tells_the_arm_of_its_rule() -> None:
+    assert Matcher(Rule("canary", ())).arm == "canary"
+
+
 def test_values_too_long_for_a_glob_do_not_match() -> None:
     condition = Condition(Source.TENANT, "", How.GLOB, ("a*",))
     assert matches(condition, tenant="a" * 256)

@@ -25,6 +25,7 @@ from deployments.rollouts.spec import (
 from tests.support.examples import examples
 
 CANARY = {"kind": "canary", "stable": 1, "candidate": 2}
+PRESENT = {"source": "tenant", "how": "present"}
 AB = {
     "kind": "ab",
     "arms": [
@@ -57,6 +58,22 @@ def test_header_names_are_compared_in_lower_case() -> None:
     assert found.values == ("red*",)
 
 
+def test_names_of_parameters_keep_their_case() -> None:
+    condition = {"source": "parameter", "name": "Team", "values": "red"}
+    rules = [{"arm": "canary", "conditions": [condition]}]
+    (rule,) = read_rollout(CANARY | {"rules": rules}).rules
+    assert rule.conditions[0].name == "Team"
+
+
+def test_all_requests_go_to_the_stable_version_beside_a_shadow() -> None:
+    rollout = read_rollout({"kind": "shadow", "stable": 1, "shadow": {"version": 2}})
+    assert rollout.arms == (Arm("stable", 1, 10_000),)
+
+
+def test_a_salt_is_the_rollouts() -> None:
+    assert [read_rollout(AB | each).salt for each in ({}, {"salt": "s"})] == ["", "s"]
+
+
 REFUSED = {
     "nothing": ([], "rollout: got a list, expected a mapping"),
     "kind": (
@@ -81,7 +98,10 @@ REFUSED = {
         CANARY | {"steps": []},
         "got 0 entries, expected a list of 1 to 32",
     ),
-    "falling steps": (CANARY | {"steps": [{"weight": 9}, {"weight": 8}]}, "must grow"),
+    "falling steps": (
+        CANARY | {"steps": [{"weight": 9}, {"weight": 8}]},
+        "rollout: steps: the weights must grow",
+    ),
     "zero step": (CANARY | {"steps": [{"weight": 0}]}, "must be more than 0"),
     "hold": (
         CANARY | {"steps": [{"weight": 5, "hold_s": -1}]},
@@ -94,7 +114,7 @@ REFUSED = {
     ),
     "metric twice": (
         CANARY | {"analysis": {"metrics": [{"kind": "p95"}, {"kind": "p95"}]}},
-        "each metric may stand once",
+        "rollout: analysis.metrics: each metric may stand once",
     ),
     "family": (
         CANARY | {"analysis": {"metrics": [{"kind": "custom"}]}},
@@ -102,7 +122,7 @@ REFUSED = {
     ),
     "weights": (
         {"kind": "ab", "arms": [{"name": "a", "version": 1, "weight": 60}]},
-        "must be 100 together, got 60",
+        "rollout: arms: the weights must be 100 together, got 60",
     ),
     "arm of a rule": (
         CANARY | {"rules": [{"arm": "blue", "conditions": [{"source": "tenant", "values": "a"}]}]},
@@ -121,6 +141,10 @@ REFUSED = {
             ]
         },
         "values[0]: got 'xxx",
+    ),
+    "values that nothing is compared with": (
+        CANARY | {"rules": [{"arm": "canary", "conditions": [PRESENT | {"values": "a"}]}]},
+        "rollout: rules[0].conditions[0].values: 'present' compares with nothing",
     ),
     "nameless header": (CANARY | {"sticky": {"source": "header"}}, "sticky: 'name' is missing"),
     "falling ramp": (
@@ -149,9 +173,11 @@ def test_a_body_that_is_no_rollout_is_refused_with_what_was_expected(name: str) 
 
 def test_custom_metric_names_a_family() -> None:
     metric = {"kind": "custom", "family": "low_confidence", "is_good": False, "tolerance": 0.05}
-    rollout = read_rollout(CANARY | {"analysis": {"metrics": [metric]}})
+    good = {"kind": "custom", "family": "confident", "is_good": True}
+    rollout = read_rollout(CANARY | {"analysis": {"metrics": [metric, good, {"kind": "p95"}]}})
     assert rollout.analysis is not None
-    (found,) = rollout.analysis.metrics
+    found, *others = rollout.analysis.metrics
+    assert [(each.label, each.is_good) for each in others] == [("confident", True), ("p95", False)]
     assert (found.kind, found.label, found.tolerance) == (
         MetricKind.CUSTOM,
         "low_confidence",

@@ -203,6 +203,7 @@ def test_an_id_is_found_at_the_beginning_of_a_message_only() -> None:
     assert request_id_of(message) == "an id"
     assert request_id_of(memoryview(message)[:20]) == "an id"
     assert request_id_of(memoryview(message)[:10]) == ""
+    assert request_id_of(b"\x1a\x02\xffa") == "\N{REPLACEMENT CHARACTER}a"
     assert request_id_of(b"") == ""
     assert request_id_of(b"\xff" * 2000) == ""
     assert request_id_of(b"\x22\x00" * 2000 + message) == ""

@@ -121,6 +121,12 @@ def test_only_nodes_with_the_labels_are_chosen(labels: str, expected: str) -> No
     assert wanted.label_selector
 
 
+def test_of_what_nothing_is_promised_all_that_is_free_is_room() -> None:
+    occupancy = Occupancy(promised={"a": {"GPU": 1.0}})
+    assert occupancy.has_room(node("a"), {"CPU": 8})
+    assert not occupancy.has_room(node("a"), {"CPU": 9})
+
+
 def test_what_is_promised_is_no_room() -> None:
     occupancy = Occupancy(promised={"a": {"CPU": 7.5}})
     assert choose_node(spec(), ClusterResources(ABC), occupancy) == NodeAssignment("b")

@@ -123,14 +123,16 @@ class ForkServer:
     def look(self) -> bool:
         """Start another one if it was killed or its files were removed; tell whether it was so.
 
-        One that has ended by itself, and has said why, would do so again.
+        One that has ended by itself, and has said why, would do so again; not where its files are
+        gone, which it reads when it starts.
         """
         with self._lock:
-            code = None if self._process is None else self._process.poll()
-            if self._is_ended or self._process is None or (code is not None and code >= 0):
+            if self._is_ended or self._process is None:
                 return False
+            code = self._process.poll()
+            was_killed = code is not None and code < 0
             try:
-                if code is None and self._has_files():
+                if self._has_files() and not was_killed:
                     return False
                 # Without the client the raylet would start no process any more.
                 _have_folder(self._folder)

@@ -190,6 +190,22 @@ def test_files_that_were_removed_are_there_again_and_another_one_serves(
     assert forks.look()
 
 
+def test_one_that_has_ended_for_want_of_its_files_is_started_again(
+    processes: type[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are removed while it starts, and has not read them."""
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "code", "raise SystemExit(1)")
+        forks = ForkServer(dict(os.environ))
+        assert forks._process is not None
+        assert forks._process.wait(30) == 1
+    (forks._folder / "mark").unlink()
+    assert forks.look()
+    assert not forks.look()
+    assert forks.pid is not None
+    forks.end()
+
+
 def test_files_never_look_old(forks: ForkServer) -> None:
     files = [forks._folder, *forks._folder.iterdir()]
     for each in files:

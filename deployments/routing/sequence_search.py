@@ -57,9 +57,8 @@ async def search(
 ) -> Answer:
     """Ask the queues, and the instances that are on their own; then, if need be, the others.
 
-    An instance of another process's queue knows best, as that may not have adopted it yet. But it
-    takes nothing that does not come from there, so a queue that is behind is to be asked again. A
-    queue in this process knows all of its instances, and what it has ended they may not have heard.
+    An instance knows best, as its queue may not have adopted it yet. But it takes nothing that
+    does not come from there, so a queue that is behind is to be asked again.
 
     ``links`` lead to the instances that may have it; ``queue_at`` finds the queue of one's node.
     """
@@ -73,7 +72,7 @@ async def search(
             by_queue.setdefault(queue, []).append(link)
         if link.is_on_its_own:
             alone.append(link)
-        elif queue is None or link.queue is not queue:
+        else:
             adopted.append(link)
             have_all_said &= queue is not None and link.lane is not None
     # Both at once. Not by one `gather` of two kinds, of which mypyc believes that it gives a tuple.
@@ -90,8 +89,7 @@ async def search(
     if knowing:
         return Answer(knowing[0], False, True, True, said)
     knowing, have_answered = await _knowing(correlation_id, adopted)
-    if adopted:
-        said.append(_said(adopted, knowing, have_answered))
+    said.append(_said(adopted, knowing, have_answered))
     without_queue = [link for link in knowing if queue_at(link) is None]
     found = without_queue[0] if without_queue else None
     return Answer(found, True, have_all_said and not knowing, have_all_said, said)

@@ -160,6 +160,7 @@ async def test_a_request_whose_sequence_may_run_at_a_silent_instance_is_unavaila
         await node.end(router)
 
 
+@pytest.mark.slow
 async def test_a_request_of_a_cancelled_sequence_is_refused_though_its_instance_has_it() -> None:
     async with cluster_of(SEQUENCES, [1, 1]) as cluster:
         near = cluster.nodes[0]

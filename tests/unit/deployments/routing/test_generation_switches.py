@@ -45,6 +45,18 @@ async def another(node: Node) -> AsyncIterator[PooledInstance]:
         yield instance
 
 
+@contextlib.asynccontextmanager
+async def beside_a_silent_instance(node: Node) -> AsyncIterator[Router]:
+    """Begin sequence 1, then have a new router, to which its instance says nothing meanwhile."""
+    await answered(ask(node, 1, START))
+    (first,) = [each for each in node.instances if each.model.sizes]
+    await node.end(node.routers[0])
+    with stopped(first):
+        router = await node.join()
+        node.publish()
+        yield router
+
+
 def change_config(cluster: Cluster) -> None:
     """Have the next table be another one, be it of the same instances."""
     for node in cluster.nodes:
@@ -127,12 +139,7 @@ async def test_an_instance_that_is_in_the_table_again_goes_on_with_its_sequences
 @pytest.mark.slow
 async def test_a_queue_refuses_nothing_before_its_instances_have_told_what_runs_there() -> None:
     async with node_of(SEQUENCES, 2) as node:
-        await answered(ask(node, 1, START))
-        (first,) = [each for each in node.instances if each.model.sizes]
-        await node.end(node.routers[0])
-        with stopped(first):
-            router = await node.join()
-            node.publish()
+        async with beside_a_silent_instance(node) as router:
             await until(lambda: lanes(router) == 1)
             # Answered when the queue waits no longer for the instance to tell.
             await answered(ask(node, 2, START))
@@ -146,12 +153,7 @@ async def test_a_queue_refuses_nothing_before_its_instances_have_told_what_runs_
 @pytest.mark.slow
 async def test_a_request_whose_sequence_may_run_at_a_silent_instance_is_unavailable() -> None:
     async with node_of(SEQUENCES, 2) as node:
-        await answered(ask(node, 1, START))
-        (first,) = [each for each in node.instances if each.model.sizes]
-        await node.end(node.routers[0])
-        with stopped(first):
-            router = await node.join()
-            node.publish()
+        async with beside_a_silent_instance(node) as router:
             assert isinstance(await outcome(ask(node, 1)), UnavailableError)
         # Tried again, as an unavailable service is.
         while isinstance(answer := await outcome(ask(node, 1, END)), UnavailableError):

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ingress that ends, or makes way for another one, while clients send all they can."""
 
-import socket
 import threading
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ import tritonclient.http as triton_http
 from tests.faults.models import BUSY, Shape, write_model
 from tests.support.busy_clients import LOST, OK, REFUSED, BusyClients, HttpPeer, failures
 from tests.support.deployed_application import DeployedApplication
+from tests.support.free_ports import free_ports
 from tests.support.server import RunningServer
 
 CLIENTS = 16
@@ -130,22 +130,16 @@ class Connecting:
                 self.answered_count += 1
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 def arguments_for(repository: Path) -> dict[str, Any]:
     write_model(repository, BUSY, Shape(instances=2))
-    ports = dict(zip(("http_port", "grpc_port", "metrics_port"), free_ports(3), strict=True))
+    first = free_ports(3).first
     return {
         "model_repository": [str(repository)],
         "http_address": "127.0.0.1",
         "grpc_address": "127.0.0.1",
-        **ports,
+        "http_port": first,
+        "grpc_port": first + 1,
+        "metrics_port": first + 2,
     }
 
 

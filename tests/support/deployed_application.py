@@ -95,7 +95,11 @@ def _deploy(arguments: dict[str, Any]) -> str:
 
     from cluster.app import build
 
-    serve.run(build(arguments), name=_NAME, route_prefix=None)
+    try:
+        serve.run(build(arguments), name=_NAME, route_prefix=None)
+    except RuntimeError as error:
+        # Its own words do not say why.
+        raise RuntimeError(serve.status().applications[_NAME].deployments) from error
     return "RUNNING"
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranges of ports for tests."""
 
+import random
 import socket
 from contextlib import ExitStack
 
@@ -12,8 +13,13 @@ _FIRST, _LAST = 61000, 64000
 
 
 def free_ports(count: int) -> PortRange:
-    """Return neighbouring ports that were free just now."""
-    for first in range(_FIRST, _LAST, count):
+    """Return neighbouring ports that were free just now.
+
+    They start anywhere, so that two processes that ask at once are not given the same.
+    """
+    starts = list(range(_FIRST, _LAST, count))
+    random.SystemRandom().shuffle(starts)
+    for first in starts:
         with ExitStack() as opened:
             try:
                 for port in range(first, first + count):

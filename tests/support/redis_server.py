@@ -4,9 +4,10 @@
 
 import contextlib
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
+
+from tests.support.free_ports import free_ports
 
 
 @contextlib.contextmanager
@@ -16,9 +17,7 @@ def redis_server() -> Iterator[int | None]:
     if program is None:
         yield None
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    port = free_ports(1).first
     listening = ("--port", str(port), "--bind", "127.0.0.1")
     command = (program, *listening, "--save", "", "--daemonize", "no")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -18,6 +18,7 @@ from ray._private import services
 from ray._private.runtime_env import agent as rays_agent
 
 from cluster.server import environments_agent
+from tests.support.free_ports import free_ports
 
 # Binds its port as Ray's does, and answers once.
 AGENT = """
@@ -43,13 +44,6 @@ input()
 """
 
 
-def free_port() -> int:
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        port: int = tried.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 def agent(tmp_path: Path) -> list[str]:
     """Ray's command for the agent."""
@@ -58,7 +52,7 @@ def agent(tmp_path: Path) -> list[str]:
     script.write_text(AGENT)
     return [
         *("/bin/python-client", "-u", str(script), "--node-id=cafe"),
-        *("--node-ip-address=127.0.0.1", f"--runtime-env-agent-port={free_port()}"),
+        *("--node-ip-address=127.0.0.1", f"--runtime-env-agent-port={free_ports(1).first}"),
         f"--session-dir={tmp_path}",
     ]
 

@@ -10,9 +10,9 @@ import difflib
 import functools
 import json
 import os
-import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -30,11 +30,13 @@ from cluster.commands.client.contexts import (
     choose_target,
     credentials,
 )
-from cluster.commands.client.tables import table
+from cluster.commands.client.tables import cells, table
 
 FAILED: Final = 1
 USAGE: Final = 2
 
+Titles = Sequence[str]
+Rows = Sequence[Sequence[object]]
 # What a command does with its arguments; it returns the exit code, None for 0.
 Do = Callable[[argparse.Namespace], int | None]
 AddArguments = Callable[["Parser"], object]
@@ -200,10 +202,37 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str], do: Do) -> in
     return FAILED
 
 
-def print_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def print_table(titles: Titles, rows: Rows) -> None:
     """Print a table; on a terminal no line is wider than that."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    print(table(titles, rows, width))
+    if not sys.stdout.isatty():
+        print(table(titles, rows))
+        return
+    from rich.console import Console  # noqa: PLC0415 - only on a terminal
+
+    from cluster.commands.client.terminal import drawn  # noqa: PLC0415 - likewise
+
+    Console().print(drawn(titles, cells(rows)))
+
+
+@contextmanager
+def table_that_changes() -> Iterator[Callable[[Titles, Rows], None]]:
+    """Show tables, each in the place of the one before on a terminal, else below it."""
+    if not sys.stdout.isatty():
+        yield print_table
+        return
+    from cluster.commands.client.terminal import drawn, screen  # noqa: PLC0415 - likewise
+
+    with screen() as shown:
+        yield lambda titles, rows: shown.update(drawn(titles, cells(rows)), refresh=True)
+
+
+def progress(doing: str) -> AbstractContextManager[None]:
+    """Say on a terminal what is being done for as long as it takes."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from cluster.commands.client import terminal  # noqa: PLC0415 - likewise
+
+    return terminal.progress(doing)
 
 
 def print_json(document: object) -> None:

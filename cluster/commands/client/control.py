@@ -19,6 +19,7 @@ from cluster.commands.client.command_line import (
     command,
     connect,
     print_json,
+    progress,
 )
 from cluster.commands.client.connection import LONG_TIMEOUT_S, Server
 from cluster.commands.client.models import index
@@ -59,7 +60,8 @@ def _each(given: argparse.Namespace, action: str, parameters: dict[str, Any]) ->
     server = connect(given)
     rows = []
     for name in given.model:
-        row = {"name": name, **_timed(partial(_do, server, action, name, parameters))}
+        with progress(f"{action}ing {name}"):
+            row = {"name": name, **_timed(partial(_do, server, action, name, parameters))}
         rows.append(row)
         if not given.json:
             _say(action, row, server)

@@ -6,7 +6,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -19,11 +20,11 @@ from cluster.commands.client.command_line import (
     connect,
     print_json,
     print_table,
+    table_that_changes,
 )
 from cluster.commands.client.connection import Server
 from cluster.commands.client.models import counted, index, kept_events, told_instances
 
-_CLEAR: Final = "\x1b[H\x1b[2J"
 _INSTANCE: Final = "instance "
 _NS_PER_MS: Final = 1e6
 
@@ -114,34 +115,34 @@ def top(given: argparse.Namespace) -> None:
     """Run ``manta top``."""
     server = connect(given)
     before, then_s = _statistics(server), time.monotonic()
-    for _ in range(given.count) if given.count else iter(int, 1):
-        time.sleep(given.interval)
-        after, now_s = _statistics(server), time.monotonic()
-        shown = list(loads(before, after, now_s - then_s))
-        before, then_s = after, now_s
-        if given.json:
-            print_json(list(map(asdict, shown)))
-            continue
-        there = told_instances(server)
-        if sys.stdout.isatty():
-            print(_CLEAR, end="")
-        print_table(
-            ("MODEL", "VERSION", "INSTANCES", "REQ/S", "FAILED/S", "LATENCY", "QUEUE", "BATCH"),
-            [
-                (
-                    each.model,
-                    each.version,
-                    counted(there, each.model, each.version),
-                    f"{each.per_second:.1f}",
-                    f"{each.failed_per_second:.1f}",
-                    _shown(each.latency_ms, " ms"),
-                    _shown(each.queue_ms, " ms"),
-                    _shown(each.batch),
-                )
-                for each in shown
-            ],
+    titles = ("MODEL", "VERSION", "INSTANCES", "REQ/S", "FAILED/S", "LATENCY", "QUEUE", "BATCH")
+    with nullcontext(print_table) if given.json else table_that_changes() as show:
+        for _ in range(given.count) if given.count else iter(int, 1):
+            time.sleep(given.interval)
+            after, now_s = _statistics(server), time.monotonic()
+            done = list(loads(before, after, now_s - then_s))
+            before, then_s = after, now_s
+            if given.json:
+                print_json(list(map(asdict, done)))
+            else:
+                show(titles, _rows(done, told_instances(server)))
+            sys.stdout.flush()
+
+
+def _rows(done: Iterable[Load], there: Sequence[Row] | None) -> list[tuple[str, ...]]:
+    return [
+        (
+            each.model,
+            each.version,
+            counted(there, each.model, each.version),
+            f"{each.per_second:.1f}",
+            f"{each.failed_per_second:.1f}",
+            _shown(each.latency_ms, " ms"),
+            _shown(each.queue_ms, " ms"),
+            _shown(each.batch),
         )
-        sys.stdout.flush()
+        for each in done
+    ]
 
 
 def _statistics(server: Server) -> list[Row]:

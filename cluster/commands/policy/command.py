@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from backends.api.errors import InvalidArgumentError, TritonError
-from cluster.commands.client.tables import table
+from cluster.commands.client.command_line import print_table
 from cluster.commands.policy.cases import failures_of, read_cases
 from deployments.access.keys import (
     KEY_BYTES,
@@ -120,7 +120,7 @@ def _test(given: argparse.Namespace) -> int:
             (shown_text(each.case.name), each.case.expected, each.outcome, each.reason)
             for each in failures
         ]
-        print(table(("CASE", "EXPECTED", "GOT", "WHY"), rows))
+        print_table(("CASE", "EXPECTED", "GOT", "WHY"), rows)
     print(f"{len(cases) - len(failures)} of {len(cases)} cases are as expected")
     return 1 if failures else 0
 

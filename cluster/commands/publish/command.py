@@ -13,7 +13,7 @@ from typing import Final
 
 from backends.api.errors import AlreadyExistsError, InvalidArgumentError, TritonError
 from backends.config.pbtxt import to_pbtxt
-from cluster.commands.client.tables import table
+from cluster.commands.client.command_line import print_table, progress
 from cluster.commands.publish.adding import Addition, plan_addition
 from cluster.commands.publish.comparing import Side, differences
 from cluster.commands.publish.encrypting import seal
@@ -159,7 +159,8 @@ def _add_once(given: argparse.Namespace, source: Path, store: Store) -> int:
     if given.dry_run:
         lines += _what_is_written(store, addition, shared, is_signed=signer is not None)
     else:
-        manifest = _publish(store, addition, shared, key, signer)
+        with progress(f"publishing {addition.name}"):
+            manifest = _publish(store, addition, shared, key, signer)
         size_bytes = sum(file.size_bytes for file in manifest.files.values())
         where = f"{store.location}/{addition.name}/{addition.version}"
         lines.append(f"published {where}: {len(manifest.files)} files, {_size(size_bytes)}")
@@ -225,7 +226,7 @@ def _ls(given: argparse.Namespace) -> int:
             )
             for version in model.versions
         ] or [(model.name, "-", _size(model.size_bytes), backend, "-")]
-    print(table(("NAME", "VERSION", "SIZE", "BACKEND", "MANIFEST"), rows))
+    print_table(("NAME", "VERSION", "SIZE", "BACKEND", "MANIFEST"), rows)
     return 0
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a run gets on, as lines at the foot of a terminal that are written anew again and again.
 
-A library for this (rich) is no dependency of a server, and these are two lines. What a program that
-reads the output gets is not touched: without a terminal there is no progress.
+Two lines, and no thread beside the load, as rich would take one. What a program that reads the
+output gets is not touched: without a terminal there is no progress.
 """
 
 from collections.abc import Callable

@@ -15,9 +15,3 @@ def test_columns_are_in_line_and_empty_cells_are_dashes() -> None:
 
 def test_a_cell_of_many_lines_is_one_line() -> None:
     assert table(("A",), [("one\n  two",)]) == "A\none two"
-
-
-def test_on_a_terminal_the_last_column_is_cut() -> None:
-    lines = table(("A", "REASON"), [("a", "word " * 50)], 40).splitlines()
-    assert max(map(len, lines)) <= 40
-    assert lines[1].endswith(" ...")

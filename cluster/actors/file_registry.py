@@ -6,9 +6,13 @@ A row for each node that has a content or gets it, one for the content's digest,
 claim, with the node that asks the store and the time of its last progress. The claim with the
 highest number holds. Who takes over writes the next one, which the store lets only one node do, so
 that of several that find a claim stale at once one asks the store. Claims leave with the last node.
+
+A node that ended left its rows. They go when somebody asks for the content and finds nobody, or as
+a whole when the next node starts.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,6 +28,7 @@ from deployments.model_files.registry import STALE_AFTER_S
 
 STORE_NAMESPACE: Final = b"manta"
 _PREFIX: Final = b"model-files/"
+_HOLDER: Final = "/holder/"
 # A row of progress for each part would be a call of the GCS for each 4 MiB.
 _PROGRESS_INTERVAL_S: Final = 5.0
 
@@ -118,6 +123,15 @@ class FileRegistry:
                 self.rows.delete(claim)
             self.rows.delete(_digest(key))
 
+    def contents(self) -> dict[str, list[str]]:
+        """Return the contents of each node; walks all rows."""
+        found = defaultdict(list)
+        for row in self.rows.keys(_PREFIX):
+            key, holder, node = row.removeprefix(_PREFIX).decode().rpartition(_HOLDER)
+            if holder:
+                found[node].append(key)
+        return found
+
     def _claimed(self, key: str) -> tuple[int, str, float]:
         """Return the claim that holds: its number, whose it is, and when that made progress."""
         claims = self.rows.keys(_claims(key))
@@ -128,7 +142,7 @@ class FileRegistry:
 
 
 def _holder(key: str, node: str) -> bytes:
-    return _PREFIX + f"{key}/holder/{node}".encode()
+    return _PREFIX + f"{key}{_HOLDER}{node}".encode()
 
 
 def _claims(key: str) -> bytes:

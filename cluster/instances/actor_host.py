@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instance actors on Ray."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,9 +19,9 @@ from cluster.instances.host import (
     ActorLostError,
     ActorUnreachableError,
     EnvironmentFailedError,
-    Knock,
 )
 from cluster.instances.node_files import fetch_to_node
+from cluster.instances.reachability import knock
 from cluster.placement.demand import ClusterResources
 from cluster.release import own_release
 from cluster.threads import GCS
@@ -36,22 +35,6 @@ class _Instance:
 
     actor: Any
     title: str
-
-
-async def knock(address: tuple[str, int], timeout_s: float) -> Knock:
-    """See `InstanceHost.knock`."""
-    host, port = address
-    if not port:
-        return Knock.REFUSED
-    try:
-        async with asyncio.timeout(timeout_s):
-            _, writer = await asyncio.open_connection(host, port)
-    except ConnectionRefusedError:
-        return Knock.REFUSED
-    except OSError:
-        return Knock.SILENT
-    writer.close()
-    return Knock.TAKEN
 
 
 class ActorHost:

@@ -7,6 +7,7 @@ node, starts it. The controller ends all of them with the server; what they have
 the nodes' caches.
 """
 
+import asyncio
 import contextlib
 import logging
 import threading
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import ray
 from ray.exceptions import RayError, RayTaskError
@@ -24,6 +25,8 @@ from backends.api.evolving import evolves
 from backends.config.pbtxt import to_json
 from cluster.actors.calls import call, cause_of, for_each_actor, kill_actor, start_on_node
 from cluster.actors.controller_client import CONTROLLER_NAME
+from cluster.instances.host import Knock
+from cluster.instances.reachability import knock
 from cluster.repository.agents.contracts import Action
 from cluster.threads import GCS, NODES
 from deployments.instance.spec import NAMESPACE, InstanceSpec
@@ -32,10 +35,15 @@ from deployments.model_files.loaded import origin_of
 from deployments.model_files.prefetch import CacheView, Prefetched
 from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 
+if TYPE_CHECKING:
+    from cluster.actors.file_registry import FileRegistry
+    from deployments.instance.node_files import NodeFiles
+
 NAME_PREFIX: Final = "model-files@"
 # Downloads wait for each other, and for the store, on threads.
 _THREADS: Final = 64
 # What a node that does not answer may hold up.
+_KNOCK_TIMEOUT_S: Final = 5.0
 _WITHDRAW_TIMEOUT_S: Final = 5.0
 _AGENTS_TIMEOUT_S: Final = 60.0
 
@@ -130,6 +138,22 @@ class _Uses:
             return 0.0 if self._count else time.monotonic() - self._over_s
 
 
+def _announce(registry: "FileRegistry", files: "NodeFiles") -> None:
+    """Remove what ended nodes have left, this one's former address included; then announce."""
+    left = registry.contents()
+    for node in asyncio.run(_unreachable(left)):
+        for key in left[node]:
+            registry.leave(key, node)
+    files.announce()
+
+
+async def _unreachable(nodes: Collection[str]) -> list[str]:
+    addresses = [node.rpartition(":") for node in nodes]
+    knocks = (knock((host, int(port)), _KNOCK_TIMEOUT_S) for host, _, port in addresses)
+    found = await asyncio.gather(*knocks)
+    return [node for node, what in zip(nodes, found, strict=True) if what is not Knock.TAKEN]
+
+
 class NodeFilesActor:
     """The actor; made by `fetch_to_node` and `offer_files`."""
 
@@ -146,18 +170,20 @@ class NodeFilesActor:
         self._agents = FollowedAgents()
         self._uses = _Uses()
         self._prefetches = _Uses()
+        registry = FileRegistry(Rows())
         self._files = NodeFiles(
             settings.directory,
             settings.max_bytes,
             kept_lane_secret(),
             PeerAddress(ray.util.get_node_ip_address(), settings.lanes),
-            FileRegistry(Rows()),
+            registry,
             open_source,
             self._node_id,
             partial(offer_files, settings),
         )
         # An actor that was started anew has another address, and a cache that others may ask.
-        threading.Thread(target=self._files.announce, name="manta-announce", daemon=True).start()
+        announce = partial(_announce, registry, self._files)
+        threading.Thread(target=announce, name="manta-announce", daemon=True).start()
 
     def ready(self) -> None:
         """Return when it can be asked."""

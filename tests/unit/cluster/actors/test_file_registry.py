@@ -171,6 +171,17 @@ def test_what_was_told_of_a_content_outlives_what_is_announced(of_node: OfNode) 
     assert a.holders("k") == ("a:1", "b:1")
 
 
+def test_contents_are_known_by_node(rows: DictRows, clock: Clock) -> None:
+    a, b = (FileRegistry(rows, clock, STALE_AFTER_S) for _ in range(2))
+    a.claim("k", "a:1")
+    a.announce("k1", "a:1", "digest")
+    b.claim("k", "b:1")
+    assert {node: sorted(keys) for node, keys in b.contents().items()} == {
+        "a:1": ["k", "k1"],
+        "b:1": ["k"],
+    }
+
+
 class RowsBetween(DictRows):
     """Rows that let another go first, once, after a stale claim was read."""
 

@@ -2,14 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the actor that fetches files of a node tells its controller, and when it is needed."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cluster.actors.controller_client import CONTROLLER_NAME
+from cluster.actors.file_registry import FileRegistry, Rows
 from cluster.actors.lane_secret import LANE_SECRET_KEY
-from cluster.instances.node_files import NodeFilesActor, NodeFilesSettings, Wanted, _Reports
+from cluster.instances.node_files import (
+    NodeFilesActor,
+    NodeFilesSettings,
+    Wanted,
+    _announce,
+    _Reports,
+)
 from cluster.repository.stores.local import LocalStore
 from deployments.model_files.contracts import ModelFile, ModelFiles
 from deployments.model_files.loaded import location_of
@@ -106,3 +114,19 @@ def test_what_a_node_offers_keeps_its_actor_until_it_is_withdrawn(
     assert served.unused_s(is_leaving=False) == 0.0
     served.withdraw([])
     assert served.unused_s(is_leaving=False) > 0.0
+
+
+def test_what_an_ended_node_has_left_in_the_registry_goes_when_a_node_starts(
+    fake: FakeRay, served: NodeFilesActor
+) -> None:
+    registry = FileRegistry(Rows())
+    with socket.create_server(("127.0.0.1", 0)) as ended:
+        gone = f"127.0.0.1:{ended.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as living:
+        there = f"127.0.0.1:{living.getsockname()[1]}"
+        for node in (gone, there):
+            registry.announce("both", node, "digest")
+        registry.claim("its own", gone)
+        _announce(registry, served._files)
+    assert registry.contents() == {there: ["both"]}
+    assert not registry.told("its own")

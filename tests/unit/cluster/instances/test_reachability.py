@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from cluster.instances.actor_host import knock
 from cluster.instances.host import Knock
+from cluster.instances.reachability import knock
 
 # Longer than the kernel of this machine needs, however busy that is.
 PATIENCE_S = 30.0

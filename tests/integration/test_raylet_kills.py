@@ -141,7 +141,16 @@ class TwoNodes:
     def return_worker(self) -> None:
         """Start the second node again, and wait for its ingress."""
         self.nodes.start_worker()
-        until(lambda: self.nodes.workers(WORKER_IP, INGRESS), "no ingress on the second node")
+        until(lambda: self.listens(WORKER_IP), "no ingress on the second node")
+
+    def listens(self, node_ip: str) -> bool:
+        """Return whether a node's ingress takes connections: it has its title long before."""
+        port = int(self.server.http.rpartition(":")[2])
+        return any(
+            connection.laddr.port == port and connection.status == psutil.CONN_LISTEN
+            for each in self.nodes.workers(node_ip, INGRESS)
+            for connection in each.net_connections("tcp")
+        )
 
     def loads(self, model: str = "add_sub") -> list[Load]:
         found = [
@@ -186,14 +195,15 @@ def two_nodes(
         assert has_one == (request.param == "forked")
         yield found
         if server.process.poll() is None:
-            server.terminate()
+            # A test that failed may have left it without its Ray, for which it would wait.
+            server.process.kill()
+            server.wait(30)
 
 
 def test_a_second_nodes_raylet_that_is_killed_costs_its_connections_and_is_made_up_for(
     two_nodes: TwoNodes,
 ) -> None:
-    nodes = two_nodes.nodes
-    until(lambda: all(nodes.workers(each, INGRESS) for each in (HEAD_IP, WORKER_IP)))
+    until(lambda: all(map(two_nodes.listens, (HEAD_IP, WORKER_IP))))
     assert len(two_nodes.instances("add_sub", WORKER_IP)) == 1
     loads = two_nodes.loads()
     two_nodes.lose(WORKER_IP)

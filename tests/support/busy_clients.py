@@ -29,6 +29,9 @@ LOST: Final = "lost"  # the connection ended in place of an answer
 HUNG: Final = "hung"  # no answer for as long as the client waits
 REFUSED: Final = "refused"  # the connection was never made; no request was sent
 
+# A kernel answers so only where it had made the connection, for a process that has not accepted it.
+_RESET: Final = "reset before it was accepted"
+
 _WIDTH: Final = 16
 _PAUSE_S: Final = 0.05
 _CALLS_PER_CHANNEL: Final = 2
@@ -294,6 +297,10 @@ class BusyClients:
             begin_s = time.monotonic()
             try:
                 peer = HttpPeer(self._http_address, self._patience_s)
+            except ConnectionResetError:
+                ended_s = time.monotonic()
+                note(Outcome("http", LOST, begin_s, ended_s, is_first=True, detail=_RESET))
+                continue
             except OSError as error:
                 detail = f"{type(error).__name__} at connect"
                 note(Outcome("http", REFUSED, begin_s, time.monotonic(), detail=detail))
@@ -367,7 +374,8 @@ class BusyClients:
             number += 1
             begin_s = time.monotonic()
             kind, detail = self._ask_grpc(stub, number)
-            note(Outcome("grpc", kind, begin_s, time.monotonic(), port, detail=detail))
+            is_first = detail == _RESET
+            note(Outcome("grpc", kind, begin_s, time.monotonic(), port, is_first, detail))
             if kind == LOST:
                 # The channel makes another connection, whose port nobody tells.
                 port = 0
@@ -396,5 +404,7 @@ def _kind_of(code: grpc.StatusCode, details: str) -> tuple[str, str]:
     if code is not grpc.StatusCode.UNAVAILABLE:
         return ERROR, f"{code.name} {details}"
     if "failed to connect to all addresses" in details:
+        if "reset by peer" in details:
+            return LOST, _RESET
         return REFUSED, details.rsplit("last error: ", 1)[-1]
     return LOST, f"UNAVAILABLE {details}"

@@ -60,6 +60,7 @@ from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
 from cluster.models.renewal import Renewal
 from cluster.models.succession import Succession
+from cluster.models.turns import Turns
 from cluster.models.version_loader import VersionLoader
 from cluster.models.versions import ModelVersions
 from cluster.models.wake_room import WakeRoom
@@ -130,15 +131,13 @@ class ModelLifecycle:
 
         What an earlier call still loads is left to it.
         """
-        given = overrides or {}
-        loads = []
+        given, turns = overrides or {}, Turns()
         for name in names:
             if name not in self._starting:
-                work = self.load(name, given.get(name, NO_OVERRIDE), is_poll=is_poll)
-                load = self._starting[name] = asyncio.create_task(work)
+                work = partial(self.load, name, given.get(name, NO_OVERRIDE), is_poll=is_poll)
+                load = self._starting[name] = turns.spawn(work)
                 load.add_done_callback(partial(self._started, name))
-                loads.append(load)
-        await asyncio.gather(*loads, return_exceptions=True)
+        await turns.run()
 
     def _started(self, name: str, load: asyncio.Task[None]) -> None:
         if self._starting.get(name) is load:

@@ -157,11 +157,11 @@ class Listings:
         root = self._at(path)
         filesystem = root.filesystem
         try:
-            entries = filesystem.entries(path)
+            found = filesystem.directories(path)
             identity = filesystem.identity(path)
         except TritonError as error:
             return Listing(error=error.message)
-        names = tuple(e.name for e in entries if e.is_directory and not e.name.startswith("."))
+        names = tuple(name for name in found if not name.startswith("."))
         if isinstance(filesystem, RemoteFileSystem):
             return Listing(names, identity, filesystem.digests, filesystem.error)
         return Listing(names, identity)

@@ -41,6 +41,13 @@ class FileSystem(Protocol):
             InternalError: ``path`` is no directory, or it or one of its entries cannot be read.
         """
 
+    def directories(self, path: str) -> tuple[str, ...]:
+        """List the names of the directories in a directory, in order; looks at none of them.
+
+        Raises:
+            InternalError: ``path`` is no directory, or it cannot be read.
+        """
+
     def identity(self, path: str) -> str:
         """Return what stands for the directory that is at ``path`` now; empty for none."""
 

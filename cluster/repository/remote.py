@@ -66,6 +66,10 @@ class RemoteFileSystem:
             for name, digest in sorted(self.digests.items())
         )
 
+    def directories(self, path: str) -> tuple[str, ...]:
+        """See `FileSystem`."""
+        return tuple(entry.name for entry in self.entries(path) if entry.is_directory)
+
     def identity(self, path: str) -> str:
         """See `FileSystem`; nothing can be put in a store's place."""
         return path
@@ -152,6 +156,10 @@ class RemoteModel:
         if found is None:
             raise InternalError(f"failed to open directory {path}: No such file or directory")
         return tuple(found[name] for name in sorted(found))
+
+    def directories(self, path: str) -> tuple[str, ...]:
+        """See `FileSystem`."""
+        return tuple(entry.name for entry in self.entries(path) if entry.is_directory)
 
     def identity(self, path: str) -> str:
         """See `FileSystem`."""

@@ -35,6 +35,14 @@ class LocalFileSystem:
             raise InternalError(f"failed to open directory {path}: {reason_of(error)}") from None
         return tuple(sorted((row for row in rows if row is not None), key=lambda row: row.name))
 
+    def directories(self, path: str) -> tuple[str, ...]:
+        """See `FileSystem`; most file systems say in the listing what is a directory."""
+        try:
+            with os.scandir(path) as found:
+                return tuple(sorted(item.name for item in found if item.is_dir()))
+        except (OSError, ValueError) as error:
+            raise InternalError(f"failed to open directory {path}: {reason_of(error)}") from None
+
     def identity(self, path: str) -> str:
         """See `FileSystem`; a directory that is mounted, or made, in place of another differs."""
         try:

@@ -114,6 +114,10 @@ class HangingFiles(LocalFileSystem):
         self.is_here.wait()
         return super().entries(path)
 
+    def directories(self, path: str) -> tuple[str, ...]:
+        self.is_here.wait()
+        return super().directories(path)
+
     def is_directory(self, path: str) -> bool:
         self.is_here.wait()
         return super().is_directory(path)

@@ -92,6 +92,11 @@ class TicketQueue:
         self.config = config
         self._tickets = TicketMaker(config)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether its holder can be reached: a request that comes while it cannot goes back."""
+        return self._lane.is_open
+
     # Requests
 
     def start(self, request: OwnRequest) -> None:

@@ -117,7 +117,11 @@ class NodePlace:
             return True
         if self._tickets is not None:
             view.waiting_count = self._tickets.staying_count
-            return not self._is_away and any(link.lane is not None for link in self.links)
+            return (
+                not self._is_away
+                and self._tickets.is_open
+                and any(link.lane is not None for link in self.links)
+            )
         lane = self.lane()
         if lane is None:
             return False

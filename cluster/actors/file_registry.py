@@ -7,8 +7,8 @@ claim, with the node that asks the store and the time of its last progress. The 
 highest number holds. Who takes over writes the next one, which the store lets only one node do, so
 that of several that find a claim stale at once one asks the store. Claims leave with the last node.
 
-A node that ended left its rows. They go when somebody asks for the content and finds nobody, or as
-a whole when the next node starts.
+Rows of a node that ended are removed when somebody asks for the content and finds nobody, and all
+of them when the next node starts.
 """
 
 import time

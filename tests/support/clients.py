@@ -14,7 +14,7 @@ from tritonclient.utils import InferenceServerException
 LEFT = np.arange(16, dtype=np.int32).reshape(1, 16)
 RIGHT = np.full((1, 16), 3, dtype=np.int32)
 
-_KNOCK_S = 0.02
+_PAUSE_S = 0.02
 
 
 def add_sub_inputs(client: object) -> list[object]:
@@ -87,7 +87,7 @@ class Load:
                 self._count(f"error: {error}")
             except Exception as error:  # whatever the client's transport raises
                 self._count(f"connection: {type(error).__name__}")
-                # Who comes back needs the processor more than those who knock.
-                self._stop.wait(_KNOCK_S)
+                # Clients that retry at once would keep the processor from a server that starts.
+                self._stop.wait(_PAUSE_S)
             else:
                 self._count("ok")

@@ -207,11 +207,9 @@ def print_table(titles: Titles, rows: Rows) -> None:
     if not sys.stdout.isatty():
         print(table(titles, rows))
         return
-    from rich.console import Console  # noqa: PLC0415 - only on a terminal
+    from cluster.commands.client import terminal  # noqa: PLC0415 - only on a terminal
 
-    from cluster.commands.client.terminal import drawn  # noqa: PLC0415 - likewise
-
-    Console().print(drawn(titles, cells(rows)))
+    terminal.print_table(titles, cells(rows))
 
 
 @contextmanager

@@ -25,8 +25,9 @@ _STYLES: Final = {
     "LOADING": _BUSY,
     "UNLOADING": _BUSY,
     "starting": _BUSY,
+    "waiting": _BUSY,
+    "leaving": _BUSY,
     "UNAVAILABLE": _BAD,
-    "dead": _BAD,
 }
 
 
@@ -39,6 +40,11 @@ def drawn(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for row in rows:
         made.add_row(*(Text(cell, _STYLES.get(cell, "")) for cell in row))
     return made
+
+
+def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print such a table."""
+    Console().print(drawn(titles, rows))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ CONFIG = ModelConfig(
     ),
 )
 CLIENTS = 6
-# A switch, what undoes it and what comes on top: histories of more find no more in the same time.
+# Few moves, so that a history that fails can be read; many histories make up for it.
 ROUNDS = 4
 SEEDS = amount(34, 334, "MANTA_HISTORIES")
 DIAL_S = 0.05

@@ -39,15 +39,21 @@ class TritonPythonModel:
 
     def execute(self, requests):
         for request in requests:
-            sequence, sender = int(value(request, "CORRID")[0]), request.get_response_sender()
-            if value(request, "START")[0]:
-                self.heard[sequence] = [""]
-            heard, word = self.heard[sequence], recognize(value(request, "AUDIO"))
-            if word != heard[-1]:
-                heard.append(word)
-                if word:
-                    sender.send(response(word, False))
-            if value(request, "END")[0]:
-                words = [each for each in self.heard.pop(sequence) if each]
-                sender.send(response(" ".join(words), True))
+            sender = request.get_response_sender()
+            # The place of a caller of whom there is no chunk in this batch is not ready.
+            if value(request, "READY")[0]:
+                self.listen(request, sender)
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+    def listen(self, request, sender):
+        sequence = int(value(request, "CORRID")[0])
+        if value(request, "START")[0]:
+            self.heard[sequence] = [""]
+        heard, word = self.heard[sequence], recognize(value(request, "AUDIO"))
+        if word != heard[-1]:
+            heard.append(word)
+            if word:
+                sender.send(response(word, False))
+        if value(request, "END")[0]:
+            words = [each for each in self.heard.pop(sequence) if each]
+            sender.send(response(" ".join(words), True))

@@ -73,6 +73,8 @@ _KINDS: Final = (
 _CRASH: Final = re.compile(
     r"(echo/1#0:)? *(\*\*\* SIG|PC: @|@ +0x|File \"|Stack \(|Extension modules|Fatal Python|$)"
 )
+# From the hidden cursor to the line that is gone again: as often drawn as the command takes time.
+_PROGRESS: Final = re.compile(r"\x1b\[\?25l.*?\x1b\[\?25h\s*\x1b\[1A\x1b\[2K", re.DOTALL)
 # What instances, ingresses and the controller print.
 _OF_OTHERS: Final = re.compile(r"(\S+: )?([IWE] TIME |a line |another line )| +successfully ")
 
@@ -138,6 +140,8 @@ class Session:
     def transcript(self) -> str:
         """Return all that was seen."""
         text = "".join(f"{_plain(each).rstrip()}\n" for each in self._transcript)
+        if self._is_terminal:
+            text = _PROGRESS.sub("", text)
         return text.replace(str(self.folder), "FOLDER")
 
     def _started(self, arguments: Sequence[str]) -> "tuple[subprocess.Popen[bytes], int]":

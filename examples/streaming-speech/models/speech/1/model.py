@@ -40,7 +40,7 @@ class TritonPythonModel:
     def execute(self, requests):
         for request in requests:
             sender = request.get_response_sender()
-            # The place of a caller of whom there is no chunk in this batch is not ready.
+            # The place of a caller without a chunk in this batch is not ready.
             if value(request, "READY")[0]:
                 self.listen(request, sender)
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)

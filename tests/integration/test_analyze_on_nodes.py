@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An analysis on two nodes of a Ray cluster: as a job, and with a node that dies."""
 
+import contextlib
 import csv
 import os
 import re
@@ -16,7 +17,7 @@ from ray.cluster_utils import Cluster
 
 from tests.integration.conftest import write_add_sub
 from tests.support.free_ports import free_ports
-from tests.support.ray_nodes import STORE_BYTES, started_head
+from tests.support.ray_nodes import STORE_BYTES, kill_tree, started_head
 from tests.support.server import ROOT, until
 
 MODEL = "add_sub"
@@ -83,13 +84,23 @@ def rows(repository: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def has_server(repository: Path) -> bool:
-    """Whether a server of the repository runs."""
+def servers(repository: Path) -> list[psutil.Process]:
+    """Return the servers of the repository that run."""
     flag = f"--model-repository={repository}"
-    return any(
-        flag in (each.info["cmdline"] or ()) and "serve" in each.info["cmdline"]
+    return [
+        each
         for each in psutil.process_iter(["cmdline"])
-    )
+        if flag in (each.info["cmdline"] or ()) and "serve" in each.info["cmdline"]
+    ]
+
+
+def has_server(node: subprocess.Popen[bytes], repository: Path) -> bool:
+    """Whether a server of the repository runs below a node's raylet."""
+    for server in servers(repository):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if node.pid in (each.pid for each in server.parents()):
+                return True
+    return False
 
 
 @pytest.mark.long
@@ -115,7 +126,7 @@ def test_an_analysis_that_is_a_job_measures_on_both_nodes(
     # What its processes take is seen on the node that they are on.
     assert all(float(row["cpu_used_ram"]) > 10 for row in found)
     assert len(list((repository.parent / "best").iterdir())) == 3
-    until(lambda: not has_server(repository), "a server is left")
+    until(lambda: not servers(repository), "a server is left")
 
 
 @pytest.mark.long
@@ -123,9 +134,7 @@ def test_the_trial_of_a_node_that_dies_is_measured_on_the_other(
     cluster: Cluster, repository: Path
 ) -> None:
     (lost,) = cluster.worker_nodes
-    # Enough that the node has one to measure whenever it dies.
-    settings = repository.parent / "analysis.yaml"
-    settings.write_text(CONFIG.replace("[1, 3]", "[1, 3, 4, 5]"))
+    (raylet,) = (each.process for each in lost.all_processes["raylet"])
     process = subprocess.Popen(
         analysis(repository),
         stdout=subprocess.PIPE,
@@ -139,15 +148,16 @@ def test_the_trial_of_a_node_that_dies_is_measured_on_the_other(
     with process.stdout:
         for line in process.stdout:
             lines.append(line)
-            # From here on both nodes measure.
-            if line.startswith("[1] "):
-                cluster.remove_node(lost, allow_graceful=False)
+            # Before that each node has a server, too.
+            if line.startswith("Measuring on 2 nodes: "):
+                until(lambda: has_server(raylet, repository), "the node got no trial")
+                # With all that it has started, which could end a trial without it.
+                kill_tree(raylet)
     output = "".join(lines)
     assert process.wait(60) == 0, output
     assert f"/{lost.node_id[:8]} is left out: " in output
     assert "1 of 2 nodes are left" in output
-    assert len(PLACE.findall(output)) == 5
-    # It may have ended another trial while its death was on the way.
-    assert lost.node_id[:8] not in PLACE.findall(output)[2:]
-    assert [row["error"] for row in rows(repository)] == [""] * 5
-    until(lambda: not has_server(repository), "a server is left")
+    assert len(PLACE.findall(output)) == 3
+    assert lost.node_id[:8] not in PLACE.findall(output)
+    assert [row["error"] for row in rows(repository)] == [""] * 3
+    until(lambda: not servers(repository), "a server is left")

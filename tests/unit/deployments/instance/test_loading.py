@@ -191,9 +191,13 @@ def test_the_device_is_chosen_before_the_model_is_imported(tmp_path):
 def raylet():
     """The pid of a process that was started with GPUs to see."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "1,0"}
-    with subprocess.Popen(["sleep", "600"], env=environment) as process:
+    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(["cat"], env=environment, **ends) as process:
+        # Before its program runs the environment of a process reads empty.
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
         yield process.pid
-        process.kill()
 
 
 @pytest.mark.parametrize(

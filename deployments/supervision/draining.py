@@ -11,7 +11,7 @@ any stage is answered.
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -19,13 +19,17 @@ _log = logging.getLogger(__name__)
 
 # What a rolling update takes from the first new replica to the last, on a busy machine.
 SUCCESSOR_TIMEOUT_S: Final = 30.0
+# A handshake takes as long as a packet to the client and back, and a busy kernel may put it off.
+# One that is not over when the listening socket closes ends in a reset, after its client has sent.
+HANDSHAKES_S: Final = 0.1
 
 
 class ProtocolServer(Protocol):
     """A listening server of one transport.
 
     It ends in the order of `begin_drain`, `stop_accepting` or `release_listener`, `wait_drained`
-    and `close`; each implies those before it.
+    and `close`; each implies those before it. `turn_newcomers_away` may come before
+    `stop_accepting`.
     """
 
     async def start(
@@ -38,6 +42,9 @@ class ProtocolServer(Protocol):
 
     def begin_drain(self) -> None:
         """Ask clients to go elsewhere; what comes all the same is served."""
+
+    def turn_newcomers_away(self) -> None:
+        """Drop the first packet of every connection; those that are being made are accepted."""
 
     def stop_accepting(self) -> None:
         """Accept what the accept queue holds, then close the listening socket."""
@@ -79,7 +86,7 @@ class DrainTimes:
     @property
     def total_s(self) -> float:
         """The longest that a drain takes, in seconds."""
-        return self.successor_s + self.delay_s + self.exit_s
+        return self.successor_s + self.delay_s + HANDSHAKES_S + self.exit_s
 
 
 async def drain(
@@ -106,12 +113,27 @@ async def drain(
     served = await heirs.end()
     if served is None:
         withdraw()
+    released = served or frozenset()
     for name, server in servers.items():
-        if served is not None and name in served:
+        if name in released:
             server.release_listener()
-        server.begin_drain()
-    if served is None:
+    if served is None and times.delay_s:
+        for server in servers.values():
+            server.begin_drain()
         await asyncio.sleep(times.delay_s)
+    await _end_handshakes([each for name, each in servers.items() if name not in released])
     for server in servers.values():
         server.stop_accepting()
     await asyncio.gather(*(server.wait_drained(times.exit_s) for server in servers.values()))
+
+
+async def _end_handshakes(servers: Sequence[ProtocolServer]) -> None:
+    """Let clients that are about to be connected become so.
+
+    Before clients are asked to go elsewhere: who comes back at once would lose a second here, and
+    is refused, or connected to another process, once the sockets are closed.
+    """
+    for server in servers:
+        server.turn_newcomers_away()
+    if servers:
+        await asyncio.sleep(HANDSHAKES_S)

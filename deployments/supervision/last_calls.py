@@ -5,7 +5,7 @@
 Between the last accept and the close the kernel would still connect clients, who send a request and
 get a reset for an answer. With this filter it drops their first packet; the client's kernel repeats
 it a second later, when another process listens at the port or nobody does, which is refused.
-Handshakes under way are completed.
+Handshakes under way are completed, which takes them as long as a packet there and back.
 """
 
 import ctypes

@@ -6,7 +6,7 @@ Theory of operation. The listener accepts by itself, because a loop's own server
 `asyncio.Server.close` resets what waits in the kernel's accept queue, and forgets whoever is still
 in a TLS handshake. Here a server goes through four stages, and each includes those before it:
 
-    accepting   every connection is served;
+    accepting   every connection is served; after `turn_newcomers_away` those that had begun;
     stopped     `stop_accepting` takes what the accept queue holds, then closes the socket, or
                 `release` leaves the queue to the process that has the same socket;
     ended       no connection is open and none is in a handshake: `wait_ended` returns;
@@ -142,13 +142,18 @@ class Listener(Generic[Connection]):
         self._is_shared = True
         return self._sockets[0] if len(self._sockets) == 1 else None
 
-    def stop_accepting(self) -> None:
-        """Accept what the accept queue holds at this moment, then close the socket."""
-        for listening in list(self._sockets):
+    def turn_newcomers_away(self) -> None:
+        """Drop the first packet of every connection; those that are being made are accepted."""
+        for listening in self._sockets:
             # Of a shared socket the other process's newcomers would be turned away too.
             if not self._is_shared and listening.family != socket.AF_UNIX:
                 with contextlib.suppress(OSError):
                     turn_newcomers_away(listening)
+
+    def stop_accepting(self) -> None:
+        """Accept what the accept queue holds at this moment, then close the socket."""
+        self.turn_newcomers_away()
+        for listening in list(self._sockets):
             self._accept(listening, BACKLOG + 1)
         self.release()
 

@@ -141,6 +141,9 @@ class GrpcioServer:
     def begin_drain(self) -> None:
         """Go on: grpcio can ask clients to go elsewhere only while it stops accepting."""
 
+    def turn_newcomers_away(self) -> None:
+        """Go on: grpcio does not give its socket away."""
+
     def stop_accepting(self) -> None:
         """Close the listener and ask the clients to open no further calls here.
 

@@ -139,6 +139,10 @@ class Http2Server:
             for connection in list(self._listener.connections):
                 connection.drain()
 
+    def turn_newcomers_away(self) -> None:
+        """Drop the first packet of every connection; those that are being made are accepted."""
+        self._listener.turn_newcomers_away()
+
     def stop_accepting(self) -> None:
         """Accept what has connected by now, then close the listening socket. Implies a drain."""
         self.begin_drain()

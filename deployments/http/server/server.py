@@ -127,6 +127,10 @@ class HttpServer:
         self.is_draining = True
         self._close_idle(idle_grace_s)
 
+    def turn_newcomers_away(self) -> None:
+        """Drop the first packet of every connection; those that are being made are accepted."""
+        self._listener.turn_newcomers_away()
+
     def stop_accepting(self) -> None:
         """Accept what has connected by now, then close the listening socket. Implies a drain."""
         self.begin_drain()

@@ -31,6 +31,9 @@ class Server:
     def begin_drain(self) -> None:
         self._note("begin_drain")
 
+    def turn_newcomers_away(self) -> None:
+        self._note("turn_newcomers_away")
+
     def stop_accepting(self) -> None:
         self._note("stop_accepting")
 
@@ -61,7 +64,13 @@ class Heirs:
         return self._served if is_there else None
 
 
-def drained(heirs: Heirs, *, is_replaced: bool, names: tuple[str, ...] = ("http",)) -> list[str]:
+def drained(
+    heirs: Heirs,
+    *,
+    is_replaced: bool,
+    names: tuple[str, ...] = ("http",),
+    times: DrainTimes = TIMES,
+) -> list[str]:
     """Return what happened in a drain, each with its second."""
     events: list[str] = []
 
@@ -77,7 +86,7 @@ def drained(heirs: Heirs, *, is_replaced: bool, names: tuple[str, ...] = ("http"
         await drain(
             {name: Server(name, note) for name in names},
             heirs,
-            TIMES,
+            times,
             is_replaced=says,
             withdraw=lambda: note("not ready"),
         )
@@ -93,15 +102,25 @@ def test_without_a_successor_it_is_not_ready_and_accepts_for_the_delay(
     assert drained(Heirs(), is_replaced=is_replaced) == [
         f"{at_s}: not ready",
         f"{at_s}: http begin_drain",
-        f"{at_s + 5}: http stop_accepting",
-        f"{at_s + 5}: http wait_drained 30",
+        f"{at_s + 5}: http turn_newcomers_away",
+        f"{at_s + 5.1}: http stop_accepting",
+        f"{at_s + 5.1}: http wait_drained 30",
+    ]
+
+
+def test_without_a_delay_clients_are_asked_to_go_when_nobody_is_connected_any_more() -> None:
+    events = drained(Heirs(), is_replaced=False, times=DrainTimes(delay_s=0, exit_s=30))
+    assert events == [
+        "0: not ready",
+        "0: http turn_newcomers_away",
+        "0.1: http stop_accepting",
+        "0.1: http wait_drained 30",
     ]
 
 
 def test_with_a_successor_it_leaves_the_accept_queue_at_once_and_stays_ready() -> None:
     assert drained(Heirs(0, frozenset({"http"})), is_replaced=False) == [
         "0: http release_listener",
-        "0: http begin_drain",
         "0: http stop_accepting",
         "0: http wait_drained 30",
     ]
@@ -115,9 +134,11 @@ def test_a_replica_that_is_replaced_serves_until_its_successor_does() -> None:
 def test_a_protocol_whose_address_has_changed_stops_by_itself() -> None:
     events = drained(Heirs(0, frozenset({"grpc"})), is_replaced=True, names=("http", "grpc"))
     assert "0: http release_listener" not in events
-    assert "0: http stop_accepting" in events
+    assert "0: http turn_newcomers_away" in events
+    assert "0.1: http stop_accepting" in events
     assert "0: grpc release_listener" in events
+    assert "0: grpc turn_newcomers_away" not in events
 
 
 def test_the_total_covers_all_stages() -> None:
-    assert TIMES.total_s == 55
+    assert TIMES.total_s == 55.1

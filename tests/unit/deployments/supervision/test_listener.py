@@ -136,6 +136,22 @@ def test_nobody_gets_connected_who_is_not_accepted_any_more(run) -> None:
     run(main)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a socket filter")
+def test_a_connection_that_is_being_made_when_newcomers_are_turned_away_is_served(run) -> None:
+    async def main() -> None:
+        listener = _listener()
+        port = await listener.start("127.0.0.1", 0)
+        (listening,) = listener._sockets
+        # The kernel makes no connection before the client's first bytes.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5)
+        client = _connected(port)
+        listener.turn_newcomers_away()
+        assert await _echoed(client) == b"line"
+        assert await listener.wait_ended(5)
+
+    run(main)
+
+
 def test_stopping_turns_nobody_away_from_a_socket_that_another_process_has_too(run) -> None:
     async def main() -> None:
         predecessor, successor = _listener(), _listener()

@@ -294,7 +294,7 @@ class InstancePlace:
         """Clean up after a failed attempt and wait before the next; a first load has no next."""
         if not self.settled.done():
             error = _load_error(self.spec.name, error)
-        self._restarts.failed()
+        is_news = self._restarts.failed()
         is_taken = isinstance(error, ValueError)
         is_for_ray = isinstance(error, ActorLostError) and self._restarts.is_left_to_ray
         # Ray may have given it up, too.
@@ -306,7 +306,9 @@ class InstancePlace:
         self.load_error = error if isinstance(error, TritonError) else None
         if not is_taken:
             self.reason = f"instance {self.spec.name} is restarting: {cause_of(error)}"
-        _log.warning("%s", self.reason)
+        # Ray answers a call of an actor that it is about to restart with the end of its process.
+        if is_news or not is_for_ray:
+            _log.warning("%s", self.reason)
         self._on_change()
         await asyncio.sleep(self._restarts.delay_s)
         return True

@@ -54,8 +54,8 @@ class Restarts:
         self._count += 1
         self._is_counted = True
 
-    def failed(self) -> None:
-        """Note that an attempt to start failed; the first after a death is part of that death."""
-        if not self._is_counted:
-            self._count += 1
-        self._is_counted = False
+    def failed(self) -> bool:
+        """Note that an attempt to start failed; False of the first after a death, part of that."""
+        is_counted, self._is_counted = self._is_counted, False
+        self._count += not is_counted
+        return not is_counted

@@ -3,6 +3,7 @@
 """Pools of instances that load, die, hang and cannot be started."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
@@ -272,6 +273,23 @@ async def test_live_instances_are_found_and_adopted(world: _World) -> None:
     assert [endpoint.incarnation for endpoint in other.endpoints] == ["i0"]
     await until(lambda: len(other.endpoints) == 2)
     await other.close(0)
+
+
+@with_world
+async def test_a_death_is_logged_once_though_the_next_call_ends_with_it_too(world: _World) -> None:
+    logged: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("cluster.instances.place")
+    logger.addHandler(handler)
+    try:
+        await started(world.pool, [spec(0)])
+        world.host.fail_load.append(ActorLostError("a signal"))
+        world.host.crash(world.host.actors[0])
+        await until(lambda: world.incarnations == ["i1"])
+    finally:
+        logger.removeHandler(handler)
+    assert logged == ["instance m/1#0@1 died: a signal; restarting"]
 
 
 @with_world

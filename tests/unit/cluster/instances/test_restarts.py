@@ -8,9 +8,10 @@ def test_single_death_is_left_to_ray_and_hardly_delayed():
     restarts.started(0.0)
     restarts.died(100.0)
     # Ray answers calls of an actor it is about to restart with an error.
-    restarts.failed()
+    assert not restarts.failed()
     assert restarts.is_left_to_ray
     assert restarts.delay_s == 0.1
+    assert restarts.failed()
 
 
 def test_instance_that_dies_at_every_start_is_started_less_and_less_often():

@@ -5,7 +5,9 @@
 Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 
 from backends.api.errors import InternalError, InvalidArgumentError, UnsupportedError
@@ -19,6 +21,25 @@ from cluster.repository.model_directory import ModelDirectory, Place, first_vers
 CONFIG_FILE: Final = "config.pbtxt"
 CONFIGS_DIRECTORY: Final = "configs"
 MAX_LABELS_BYTES: Final = 64 << 20
+# Of so many models it is known what was read last; where there are more that begins again.
+_MOST_KEPT: Final = 1 << 15
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """What was read last, as polls read the same text again and again.
+
+    Attributes:
+        digest: Of the text.
+        written: Parsed; None until the text was read twice.
+        completed: What that was completed to; None until then.
+        files: By which version's files.
+    """
+
+    digest: bytes
+    written: ModelConfig | None = None
+    completed: ModelConfig | None = None
+    files: Mapping[str, bool] | None = None
 
 
 class ModelConfigs:
@@ -40,6 +61,8 @@ class ModelConfigs:
             )
         self._name = name
         self._auto_complete = auto_complete
+        # By the path of the model's directory. A model is read by one thread at a time.
+        self._kept: dict[str, _Kept] = {}
 
     def read(
         self, directory: ModelDirectory, config_json: str | None
@@ -63,12 +86,15 @@ class ModelConfigs:
         if self._auto_complete and not place.filesystem.exists(path):
             return None, entry
         content = place.filesystem.read_bytes(path, MAX_CONFIG_BYTES)
-        try:
-            return parse_pbtxt(content.decode(), path), entry
-        except UnicodeDecodeError as error:
-            raise InternalError(
-                f"failed to read text proto from {path}: byte {error.start} is not UTF-8"
-            ) from None
+        digest, kept = blake2b(content, digest_size=16).digest(), self._kept.get(place.path)
+        if kept is not None and kept.digest == digest:
+            if kept.written is None:
+                kept.written = _parsed(content, path)
+            return kept.written, entry
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[place.path] = _Kept(digest)
+        return _parsed(content, path), entry
 
     def complete(
         self, name: str, config: ModelConfig, place: Place, entries: Sequence[DirectoryEntry]
@@ -78,9 +104,19 @@ class ModelConfigs:
         Raises:
             TritonError: The config is wrong, or of another model.
         """
+        files, kept = first_version(place, entries), self._kept.get(place.path)
+        if kept is None or kept.written is not config:
+            return self._completed(name, config, files)
+        if kept.completed is None or kept.files != files:
+            kept.completed, kept.files = self._completed(name, config, files), files
+        return kept.completed
+
+    def _completed(
+        self, name: str, config: ModelConfig, files: dict[str, bool] | None
+    ) -> ModelConfig:
         if not config.name:
             config = edit(config, lambda message: setattr(message, "name", name))
-        config = normalise_defaults(infer_backend(config, first_version(place, entries)))
+        config = normalise_defaults(infer_backend(config, files))
         validate_before_auto_complete(config)
         if not self._auto_complete:
             validate_tensors(config)
@@ -90,6 +126,15 @@ class ModelConfigs:
                 "must equal model name"
             )
         return config
+
+
+def _parsed(content: bytes, path: str) -> ModelConfig:
+    try:
+        return parse_pbtxt(content.decode(), path)
+    except UnicodeDecodeError as error:
+        raise InternalError(
+            f"failed to read text proto from {path}: byte {error.start} is not UTF-8"
+        ) from None
 
 
 def read_labels(

@@ -1,5 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import os
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,34 @@ def test_version_policy_and_warnings(root: Path):
 def test_a_model_without_versions_is_read(root: Path):
     write_model(root, config='backend: "python"', versions="")
     assert ModelRepository([str(root)]).read_model("m").versions == ()
+
+
+def test_a_config_that_is_read_again_and_again_is_parsed_and_completed_once(root: Path):
+    write_model(root, config='backend: "python"')
+    repository = ModelRepository([str(root)])
+    first, second, third = (repository.read_model("m").config for _ in range(3))
+    assert second is third
+    assert second == first
+
+
+def test_another_config_of_the_same_size_and_time_is_read(root: Path):
+    config = write_model(root, config="max_batch_size: 1") / "config.pbtxt"
+    repository = ModelRepository([str(root)])
+    before = [repository.read_model("m").config.max_batch_size for _ in range(3)]
+    status = config.stat()
+    config.write_text("max_batch_size: 2")
+    os.utime(config, ns=(status.st_atime_ns, status.st_mtime_ns))
+    after = [repository.read_model("m").config.max_batch_size for _ in range(3)]
+    assert (before, after) == ([1] * 3, [2] * 3)
+
+
+def test_the_same_config_is_completed_by_the_files_there_are_now(root: Path):
+    model = write_model(root, config="max_batch_size: 1")
+    repository = ModelRepository([str(root)])
+    before = [repository.read_model("m").config.backend for _ in range(3)]
+    (model / "1/model.py").rename(model / "1/model.onnx")
+    after = [repository.read_model("m").config.backend for _ in range(3)]
+    assert (before, after) == (["python"] * 3, ["onnxruntime"] * 3)
 
 
 def test_an_ensemble_is_not_auto_completed(root: Path):

@@ -183,7 +183,12 @@ def connect(given: argparse.Namespace, environ: Mapping[str, str] | None = None)
 
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str], do: Do) -> int:
     """Run a command with its arguments and return its exit code."""
-    given = parser.parse_args(arguments)
+    try:
+        # Options may stand between a model and its values.
+        given = parser.parse_intermixed_args(arguments)
+    except TypeError:
+        # A command that has commands of its own.
+        given = parser.parse_args(arguments)
     try:
         return do(given) or 0
     except UsageError as error:

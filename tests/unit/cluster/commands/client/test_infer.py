@@ -69,6 +69,12 @@ async def test_files_and_standard_input_are_read(
     assert captured.err == "error: /does/not/exist.npy: No such file or directory\n"
 
 
+async def test_options_may_stand_between_the_model_and_its_values(capsys: Output) -> None:
+    async with asked() as server:
+        assert await server.run(main, "id_fp32", "--id", "r1", "[[1,2]]") == 0
+    assert capsys.readouterr().out == "OUTPUT0 FP32[1,2]: 1 2\n"
+
+
 async def test_json_has_the_values_of_all_outputs(capsys: Output) -> None:
     async with asked() as server:
         assert await server.run(main, "half", "2,4", "--json", "--version", "1") == 0

@@ -55,7 +55,11 @@ class Restarts:
         self._is_counted = True
 
     def failed(self) -> bool:
-        """Note that an attempt to start failed; False of the first after a death, part of that."""
+        """Note that an attempt to start failed; the first after a death is part of that death.
+
+        Returns:
+            Whether it is counted by itself.
+        """
         is_counted, self._is_counted = self._is_counted, False
         self._count += not is_counted
         return not is_counted

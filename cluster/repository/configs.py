@@ -21,19 +21,19 @@ from cluster.repository.model_directory import ModelDirectory, Place, first_vers
 CONFIG_FILE: Final = "config.pbtxt"
 CONFIGS_DIRECTORY: Final = "configs"
 MAX_LABELS_BYTES: Final = 64 << 20
-# Of so many models it is known what was read last; where there are more that begins again.
+# Where there are more models, all that is kept is dropped.
 _MOST_KEPT: Final = 1 << 15
 
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """What was read last, as polls read the same text again and again.
+    """A model's config as it was read last; polls read the same text again and again.
 
     Attributes:
-        digest: Of the text.
-        written: Parsed; None until the text was read twice.
-        completed: What that was completed to; None until then.
-        files: By which version's files.
+        digest: Digest of the text.
+        written: The parsed text; None until it was read twice.
+        completed: ``written`` with its defaults; None until that was asked for.
+        files: The version's files by which it was completed.
     """
 
     digest: bytes

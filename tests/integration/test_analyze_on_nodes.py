@@ -148,7 +148,7 @@ def test_the_trial_of_a_node_that_dies_is_measured_on_the_other(
     with process.stdout:
         for line in process.stdout:
             lines.append(line)
-            # Before that each node has a server, too.
+            # Servers that run before that line measure nothing.
             if line.startswith("Measuring on 2 nodes: "):
                 until(lambda: has_server(raylet, repository), "the node got no trial")
                 # With all that it has started, which could end a trial without it.

@@ -97,7 +97,7 @@ def command(
                 add_json(parser)
             if asks_server:
                 add_server(parser)
-            return run(parser, given, do)
+            return run(parser, given, do, mixes=True)
 
         return main
 
@@ -181,14 +181,21 @@ def connect(given: argparse.Namespace, environ: Mapping[str, str] | None = None)
     return Server(address, {**headers, **target.headers}, tls, target.timeout_s)
 
 
-def run(parser: argparse.ArgumentParser, arguments: Sequence[str], do: Do) -> int:
-    """Run a command with its arguments and return its exit code."""
-    try:
-        # Options may stand between a model and its values.
-        given = parser.parse_intermixed_args(arguments)
-    except TypeError:
-        # A command that has commands of its own.
-        given = parser.parse_args(arguments)
+def run(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], do: Do, *, mixes: bool = False
+) -> int:
+    """Run a command with its arguments and return its exit code.
+
+    Args:
+        parser: Reads them.
+        arguments: Those behind the command's name.
+        do: The command.
+        mixes: Whether options may stand between a model and its values; not of a command that has
+            commands of its own.
+    """
+    # What is behind the dashes is a value whatever it looks like, which the other way forgets.
+    mixes = mixes and "--" not in arguments
+    given = parser.parse_intermixed_args(arguments) if mixes else parser.parse_args(arguments)
     try:
         return do(given) or 0
     except UsageError as error:

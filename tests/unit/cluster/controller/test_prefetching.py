@@ -3,7 +3,6 @@
 """The controller has nodes fetch files of dormant models in stores while nothing starts."""
 
 import asyncio
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from cluster.residency.prefetch import FIRST_INTERVAL_S, VIEW_AGE_S
 from deployments.model_files.prefetch import Outcome
 from tests.support.control_plane_fakes import in_virtual_time
 from tests.support.controller_fakes import FakeHost, controller_of
+from tests.support.logged import logged_by
 
 CONFIG = """
 name: "%s" backend: "identity" version_policy { all {} }
@@ -171,19 +171,12 @@ async def test_a_dormant_version_is_fetched_again_when_its_files_have_left(folde
 async def test_a_failure_is_logged_once_with_its_cause_and_tried_again(folder: Path) -> None:
     served = Served(folder, "a")
     served.put("b", "this is no config")
-    lines: list[str] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    log = logging.getLogger("cluster.controller")
-    log.addHandler(handler)
-    try:
+    with logged_by("cluster.controller") as lines:
         await served.start()
         await asyncio.sleep(10 * FIRST_INTERVAL_S)
         assert served.fetched == ["a@n"]
         served.put("b")
         await asyncio.sleep(10 * FIRST_INTERVAL_S)
-    finally:
-        log.removeHandler(handler)
     assert served.fetched == ["a@n", "b@n"]
     (line,) = lines
     assert line.startswith("files of model 'b' are not fetched beforehand, it is tried again: ")

@@ -3,7 +3,6 @@
 """Pools of instances that load, die, hang and cannot be started."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
@@ -35,6 +34,7 @@ from tests.support.instance_host import (
     started,
     until,
 )
+from tests.support.logged import logged_by
 
 TIMEOUT_S = 10.0
 
@@ -277,18 +277,11 @@ async def test_live_instances_are_found_and_adopted(world: _World) -> None:
 
 @with_world
 async def test_a_death_is_logged_once_though_the_next_call_ends_with_it_too(world: _World) -> None:
-    logged: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("cluster.instances.place")
-    logger.addHandler(handler)
-    try:
+    with logged_by("cluster.instances.place") as logged:
         await started(world.pool, [spec(0)])
         world.host.fail_load.append(ActorLostError("a signal"))
         world.host.crash(world.host.actors[0])
         await until(lambda: world.incarnations == ["i1"])
-    finally:
-        logger.removeHandler(handler)
     assert logged == ["instance m/1#0@1 died: a signal; restarting"]
 
 

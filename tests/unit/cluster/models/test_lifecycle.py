@@ -1,11 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
-import contextlib
 import dataclasses
 import itertools
 import logging
-from collections.abc import Iterator
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,6 +29,7 @@ from tests.support.control_plane_fakes import (
     now,
 )
 from tests.support.examples import examples
+from tests.support.logged import logged_by
 
 READY = ModelReadyState.READY
 LOADING = ModelReadyState.LOADING
@@ -384,7 +383,7 @@ def test_whatever_is_asked_at_once_models_end_in_a_settled_state(
 async def test_a_failed_load_is_one_line_of_the_log() -> None:
     world = World(model("m"), ensemble("e", "none"))
     world.host.fail["m/1#0"] = [InternalError("no weights")]
-    with errors_logged() as logged:
+    with logged_by("cluster.models", logging.ERROR) as logged:
         await error_of(world.lifecycle.load("m"))
         await error_of(world.lifecycle.load("e"))
     assert [text.partition(":")[0] for text in logged] == [
@@ -396,23 +395,6 @@ async def test_a_failed_load_is_one_line_of_the_log() -> None:
 @in_virtual_time
 async def test_a_load_says_how_long_it_took() -> None:
     world = World(model("m"))
-    with errors_logged(logging.INFO) as logged:
+    with logged_by("cluster.models", logging.INFO) as logged:
         await world.lifecycle.load("m")
     assert logged == [f"successfully loaded 'm' in {LOAD_S:.1f} s"]
-
-
-@contextlib.contextmanager
-def errors_logged(level: int = logging.ERROR) -> Iterator[list[str]]:
-    """Collect what the lifecycle logs from a level on."""
-    texts: list[str] = []
-    handler = logging.Handler(level)
-    handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("cluster.models")
-    before = logger.level
-    logger.setLevel(level)
-    logger.addHandler(handler)
-    try:
-        yield texts
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from backends.api.errors import UnknownError, UnsupportedError
+from cluster.commands.client.command_line import make_parser, run
 from cluster.commands.client.connection import Answer
 from cluster.commands.client.infer import decoded, main
 from tests.support.asked_server import asked
@@ -73,6 +74,13 @@ async def test_options_may_stand_between_the_model_and_its_values(capsys: Output
     async with asked() as server:
         assert await server.run(main, "id_fp32", "--id", "r1", "[[1,2]]") == 0
     assert capsys.readouterr().out == "OUTPUT0 FP32[1,2]: 1 2\n"
+
+
+def test_what_is_behind_two_dashes_is_a_value() -> None:
+    parser, given = make_parser("infer", ""), list[str]()
+    parser.add_argument("input", nargs="*")
+    assert run(parser, ["--", "-x"], lambda read: given.extend(read.input), mixes=True) == 0
+    assert given == ["-x"]
 
 
 async def test_json_has_the_values_of_all_outputs(capsys: Output) -> None:

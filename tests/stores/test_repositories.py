@@ -50,7 +50,7 @@ class _Mirrored:
     def __init__(self, emulator: Emulator, locations: Sequence[str], **options: Any) -> None:
         (self._root,) = locations
         self._store = emulator.open(uuid4().hex)
-        self._copied: dict[str, int] = {}
+        self._copied: dict[str, tuple[int, bytes]] = {}
         self._skeletons = Skeletons()
         filesystem = RemoteFileSystem(self._store, self._skeletons)
         self._repository = ModelRepository(
@@ -82,10 +82,13 @@ class _Mirrored:
     def _copy(self) -> None:
         found = dict(_tree(Path(self._root)))
         for name, path in found.items():
-            stamp = 0 if name.endswith("/") else path.stat().st_mtime_ns
-            if self._copied.get(name) != stamp:
-                self._store.write(name, b"" if name.endswith("/") else path.read_bytes())
-                self._copied[name] = stamp
+            # Its time and its content: a test may change either alone.
+            state = (0, b"")
+            if not name.endswith("/"):
+                state = (path.stat().st_mtime_ns, path.read_bytes())
+            if self._copied.get(name) != state:
+                self._store.write(name, state[1])
+                self._copied[name] = state
         for name in self._copied.keys() - found.keys():
             self._store.remove(name)
             del self._copied[name]

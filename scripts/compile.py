@@ -27,7 +27,7 @@ _LOG: Final = "log"
 _FAILED: Final = ".failed"
 _NICENESS: Final = 19
 _AUTOGROUP: Final = Path("/proc/self/autogroup")
-_PLAIN: Final = "servers run plain, slower"
+_PLAIN: Final = "servers run uncompiled, slower"
 
 
 def main() -> int:
@@ -57,7 +57,7 @@ def main() -> int:
 def start_in_background() -> str:
     """Start compiling, unless that is done or cannot be; return what was done, in a line."""
     if _WISH == "0":
-        return "MANTA_COMPILED=0: servers run plain"
+        return f"MANTA_COMPILED=0: {_PLAIN}"
     why_not = mypyc_build.impediment()
     if why_not:
         return f"{why_not}: {_PLAIN}"
@@ -79,9 +79,7 @@ def start_in_background() -> str:
             # Ctrl-C is for the server that 'make serve' starts next.
             start_new_session=True,
         )
-    return (
-        f"compiling in the background ({_shown(log)}): servers started before it is done run plain"
-    )
+    return f"compiling in the background for some minutes ({_shown(log)}); until then {_PLAIN}"
 
 
 def _compile_quietly(optimization: str, jobs: int) -> int:

@@ -11,7 +11,7 @@ from cluster.fork_server import client_file
 
 if __name__ == "__main__":
     try:
-        print(shim_library.path())
+        print(f"loader of backends in C: {shim_library.path()}")
     except TritonError as error:
         print(error.message)
-    print(client_file.compiled(client_file.compiled_place()))
+    print(f"client of the fork server: {client_file.compiled(client_file.compiled_place())}")

@@ -11,8 +11,7 @@ from typing import Any
 
 from backends.config.step_conditions import PREFIX, parse_condition
 from cluster.commands.client.command_line import argument, command, connect, print_json
-from cluster.commands.client.connection import model_path
-from cluster.commands.client.models import is_decoupled
+from cluster.commands.client.models import described, is_decoupled
 
 Config = Mapping[str, Any]
 
@@ -131,7 +130,7 @@ def _label(text: str) -> str:
 def main(given: argparse.Namespace) -> None:
     """Run ``manta graph``."""
     server = connect(given)
-    graph = graph_of(given.model, lambda name: server.get(f"{model_path(name)}/config"))
+    graph = graph_of(given.model, lambda name: described(server, name, what="/config"))
     if given.format == "json":
         print_json(graph)
     else:

@@ -276,5 +276,8 @@ def _tls(target: Target) -> Any:
     except (OSError, ssl.SSLError) as error:
         files = [target.ca_cert, target.client_cert, target.client_key]
         shown = ", ".join(filter(None, files))
-        raise InvalidArgumentError(f"certificates {shown} cannot be used: {error}") from None
+        raise InvalidArgumentError(
+            f"certificates {shown} cannot be used: {error}. Give --ca-cert, --client-cert and"
+            " --client-key, or the context's own, the paths of PEM files."
+        ) from None
     return context

@@ -20,7 +20,8 @@ from cluster.commands.client.command_line import (
     print_json,
     run,
 )
-from cluster.commands.client.connection import Server, model_path
+from cluster.commands.client.connection import Server
+from cluster.commands.client.models import described
 
 _SHOW = "print the config that a model is served with, defaults included, as config.pbtxt"
 _DIFF = "compare it with a config.pbtxt, whose defaults are filled in; exit code 1 if they differ"
@@ -43,8 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _served(server: Server, given: argparse.Namespace) -> dict[str, Any]:
-    found: dict[str, Any] = server.get(f"{model_path(given.model, given.version)}/config")
-    return found
+    return described(server, given.model, given.version, "/config")
 
 
 def _show(given: argparse.Namespace) -> int:

@@ -261,6 +261,8 @@ def _why_not(shown: str, cause: BaseException, limit_s: float) -> str:
             " it want https://?"
         )
     if isinstance(cause, http.client.RemoteDisconnected):
-        return f"no answer from {shown} (connection closed). {_IS_IT_RUNNING}"
+        plain = not shown.startswith(("https://", "unix:"))
+        encrypted = " Does it want https://?" if plain else ""
+        return f"no answer from {shown} (connection closed). {_IS_IT_RUNNING}{encrypted}"
     reason = _REASONS.get(getattr(cause, "errno", None) or 0, "") or str(cause) or repr(cause)
     return f"no server at {shown} ({reason}). {_IS_IT_RUNNING}"

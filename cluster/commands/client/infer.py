@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from backends.api.errors import (
     InvalidArgumentError,
-    NotFoundError,
     TritonError,
     UnknownError,
     UnsupportedError,
@@ -26,8 +25,8 @@ from cluster.commands.client.command_line import (
     print_json,
     target_of,
 )
-from cluster.commands.client.connection import LONG_TIMEOUT_S, Answer, Server, model_path
-from cluster.commands.client.models import index, require_model
+from cluster.commands.client.connection import LONG_TIMEOUT_S, Answer, Server
+from cluster.commands.client.models import described
 from cluster.commands.client.tensors import BYTES, assigned, read_tensor, unpack
 
 _DESCRIPTION: Final = """Run a model on values from the command line. An input is NAME=VALUE; the
@@ -72,7 +71,7 @@ def _add_arguments(parser: Parser) -> None:
 def main(given: argparse.Namespace) -> None:
     """Run ``manta infer``."""
     server = connect(given)
-    about = _metadata(server, given.model, given.version)
+    about = described(server, given.model, given.version)
     texts = assigned(given.input, about["inputs"])
     shapes = dict(_shape(each, about["inputs"]) for each in given.shape)
     tensors = [
@@ -101,20 +100,6 @@ def main(given: argparse.Namespace) -> None:
             print(_line(response) if not given.json else json.dumps(response), flush=True)
     else:
         _print(_asked(server, call), is_json=given.json)
-
-
-def _metadata(server: Server, model: str, version: str) -> Row:
-    try:
-        found: Row = server.get(model_path(model, version))
-    except NotFoundError:
-        rows = require_model(index(server), model)
-        why = "; ".join(filter(None, (row.get("reason", "") for row in rows)))
-        state = rows[-1].get("state", "not loaded")
-        which = f"version {version} of " if version else ""
-        raise NotFoundError(
-            f"{which}model '{model}' is not served: {why or state}. 'manta show {model}' says more"
-        ) from None
-    return found
 
 
 def _asked(server: Server, call: Call) -> Row:

@@ -20,9 +20,11 @@ from cluster.commands.client.connection import Server
 from cluster.commands.client.models import (
     LIVE,
     READY,
+    Row,
     counted,
     index,
     instances,
+    require_model,
     told_instances,
 )
 
@@ -52,6 +54,7 @@ def ls(given: argparse.Namespace) -> None:
     else:
         titles = ("MODEL", "VERSION", "STATE", "INSTANCES", "REASON")
         print_table(titles, [list(row.values()) for row in rows])
+    _require(server, given.pattern, rows, "name")
 
 
 @command(
@@ -71,10 +74,11 @@ def ps(given: argparse.Namespace) -> None:
     rows = [row for row in rows if _is_wanted(row["model"], given.pattern)]
     if given.json:
         print_json(rows)
-        return
-    titles = ("INSTANCE", "STATE", "PID", "NODE", "DEVICE", "RESTARTS", "REASON")
-    keys = ("name", "state", "pid", "node", "device", "restarts", "reason")
-    print_table(titles, [[_shown(row[key]) for key in keys] for row in rows])
+    else:
+        titles = ("INSTANCE", "STATE", "PID", "NODE", "DEVICE", "RESTARTS", "REASON")
+        keys = ("name", "state", "pid", "node", "device", "restarts", "reason")
+        print_table(titles, [[_shown(row[key]) for key in keys] for row in rows])
+    _require(server, given.pattern, rows, "model")
 
 
 @command("status", "Say which server is asked, whether it is ready, and what it serves.")
@@ -133,6 +137,15 @@ def _counts(counts: "Counter[str]") -> str:
 
 def _is_wanted(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, each) for each in patterns)
+
+
+def _require(server: Server, patterns: Sequence[str], rows: Sequence[Row], key: str) -> None:
+    """Raise NotFoundError for a name that no model has; a pattern may fit none."""
+    shown = {row[key] for row in rows}
+    missing = [each for each in patterns if each not in shown and not set(each) & set("*?[")]
+    there = index(server) if missing else []
+    for name in missing:
+        require_model(there, name)
 
 
 def _shown(value: object) -> str:

@@ -15,7 +15,7 @@ from backends.api.errors import (
     UnknownError,
     UnsupportedError,
 )
-from cluster.commands.client.connection import Server
+from cluster.commands.client.connection import Server, model_path
 
 INSTANCES: Final = "/v2/manta/instances"
 EVENTS: Final = "/v2/manta/events"
@@ -79,6 +79,25 @@ def require_model(rows: Sequence[Row], name: str) -> list[Row]:
         near = difflib.get_close_matches(name, [row["name"] for row in rows], n=1)
         hint = f"Did you mean '{near[0]}'?" if near else "'manta ls' lists all."
         raise NotFoundError(f"the server has no model '{name}'. {hint}")
+    return found
+
+
+def described(server: Server, name: str, version: str = "", what: str = "") -> Row:
+    """Return the metadata of a model that is served, or what else is below its path.
+
+    Raises:
+        NotFoundError: It is not served; says whether it is there, and why it is not served.
+    """
+    try:
+        found: Row = server.get(model_path(name, version) + what)
+    except NotFoundError:
+        rows = require_model(index(server), name)
+        why = "; ".join(filter(None, (row.get("reason", "") for row in rows)))
+        state = rows[-1].get("state", "not loaded")
+        which = f"version {version} of " if version else ""
+        raise NotFoundError(
+            f"{which}model '{name}' is not served: {why or state}. 'manta show {name}' says more"
+        ) from None
     return found
 
 

@@ -85,7 +85,11 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         return made
 
     add = command("add", _add, "publish a file or folder as a version of a model")
-    add.add_argument("path", help="file, folder, or a location with one model (hf://, mlflow://)")
+    add.add_argument(
+        "path",
+        help="file, folder (a model.py with the files it loads), or a location with one model"
+        " (hf://, mlflow://)",
+    )
     add.add_argument("--name", required=True, help="the model's name")
     number = add.add_mutually_exclusive_group()
     number.add_argument("--version", type=int, metavar="K")

@@ -122,9 +122,9 @@ def _in_folder(path: Path) -> FoundModel:
     if (path / "saved_model.pb").is_file():
         return FoundModel(SAVED_MODEL, _below(path, f"{SAVED_MODEL.filename}/"))
     files = sorted(each for each in path.iterdir() if each.is_file() and each.name[0] != ".")
-    models = [(each, found) for each in files if (found := _format_of(each)) is not None]
-    # Modules beside a model.py are its own.
-    models = [row for row in models if row[0].name == PYTHON.filename] or models
+    # What is beside a model.py is its own, pickles and weights of other formats too: not looked at.
+    own = [each for each in files if each.name == PYTHON.filename and _python(each, b"")]
+    models = [(each, found) for each in own or files if (found := _format_of(each)) is not None]
     if not models:
         raise _unknown(path)
     if len(models) > 1:
@@ -238,9 +238,9 @@ def _python(path: Path, head: bytes) -> ModelFormat | None:
 def _pickle(path: Path, head: bytes) -> ModelFormat | None:
     if path.suffix in _PICKLES:
         raise InvalidArgumentError(
-            f"'{path}' is a pickle, which is not read, because that runs code from the file; of "
-            "what you trust make a checkpoint with 'python -m backends.fil.convert_sklearn "
-            f"{path.name} checkpoint.tl'"
+            f"'{path}' is a pickle, which is not read, because that runs code from the file; load "
+            "it in a model.py and add the folder of both, or make a checkpoint of a forest that "
+            f"you trust with 'python -m backends.fil.convert_sklearn {path.name} checkpoint.tl'"
         )
     return None
 

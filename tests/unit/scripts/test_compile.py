@@ -63,13 +63,13 @@ def test_one_process_compiles_at_a_time(tree, script):
 
 def test_without_a_compiler_servers_run_plain(tree, script, monkeypatch):
     monkeypatch.setattr(mypyc_build, "impediment", lambda: "no C compiler 'cc'")
-    assert script.start_in_background() == "no C compiler 'cc': servers run plain, slower"
+    assert script.start_in_background() == "no C compiler 'cc': servers run uncompiled, slower"
     assert RUN == []
 
 
 def test_who_wants_plain_servers_compiles_nothing(tree, script, monkeypatch):
     monkeypatch.setattr(script, "_WISH", "0")
-    assert script.start_in_background() == "MANTA_COMPILED=0: servers run plain"
+    assert script.start_in_background() == "MANTA_COMPILED=0: servers run uncompiled, slower"
     assert RUN == []
 
 

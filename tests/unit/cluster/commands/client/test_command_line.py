@@ -152,7 +152,9 @@ def test_certificates_that_cannot_be_used_are_named(
     certificate, key = map(str, pems.client)
     files = ("--ca-cert", str(pems.root), "--client-cert", certificate)
     assert run_with(lambda given: bool(connect(given, {})), "--url=https://x", *files) == 1
-    assert certificate in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert certificate in said
+    assert "Give --ca-cert, --client-cert and --client-key" in said
     assert connect(given_of("--url=https://x", *files, "--client-key", key), {})
 
 

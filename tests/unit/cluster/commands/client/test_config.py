@@ -10,6 +10,7 @@ import pytest
 from backends.config.normalisation import infer_backend, normalise
 from backends.config.pbtxt import parse_pbtxt
 from cluster.commands.client.config import main
+from cluster.commands.graph import main as graph
 from tests.support.asked_server import Asked, asked
 from tests.support.http_plane import identity
 
@@ -35,6 +36,16 @@ async def test_the_served_config_is_printed_with_its_defaults(capsys: Output) ->
     assert parse_pbtxt(text, "printed").max_batch_size == 4
     assert "instance_group" in text
     assert json.loads(capsys.readouterr().out)["max_batch_size"] == 4
+
+
+async def test_a_model_that_is_not_there_is_named_with_the_nearest(capsys: Output) -> None:
+    async with asked() as server:
+        assert await server.run(main, "show", "simpel") == 1
+        assert "has no model 'simpel'. Did you mean 'simple'?" in capsys.readouterr().err
+        assert await server.run(main, "show", "broken") == 1
+        assert "model 'broken' is not served: no file" in capsys.readouterr().err
+        assert await server.run(graph, "simpel") == 1
+        assert "Did you mean 'simple'?" in capsys.readouterr().err
 
 
 async def test_a_file_that_says_the_same_in_fewer_words_does_not_differ(

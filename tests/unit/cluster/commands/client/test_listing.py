@@ -3,6 +3,7 @@
 """``manta ls``, ``ps`` and ``status``, against Manta's HTTP port."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -30,7 +31,7 @@ async def test_ls_lists_models_by_name_and_version(capsys: Output) -> None:
 
 async def test_ls_lists_what_fits_a_pattern_as_json(capsys: Output) -> None:
     async with asked() as server:
-        assert await server.run(ls, "br*", "x", "--json") == 0
+        assert await server.run(ls, "br*", "x*", "--json") == 0
     assert json.loads(capsys.readouterr().out) == [
         {
             "name": "broken",
@@ -40,6 +41,24 @@ async def test_ls_lists_what_fits_a_pattern_as_json(capsys: Output) -> None:
             "reason": "no\nfile",
         }
     ]
+
+
+@pytest.mark.parametrize("command", [ls, ps])
+async def test_a_name_that_no_model_has_is_said_behind_the_rows_of_others(
+    command: Callable[..., int], capsys: Output
+) -> None:
+    async with asked() as server:
+        assert await server.run(command, "simple", "simpel") == 1
+        assert "simple" in capsys.readouterr().out
+        assert await server.run(command, "simpel", "--json") == 1
+        assert "has no model 'simpel'. Did you mean 'simple'?" in capsys.readouterr().err
+        assert await server.run(command, "nothing*") == 0
+
+
+async def test_a_model_without_instances_is_no_unknown_model(capsys: Output) -> None:
+    async with asked() as server:
+        assert await server.run(ps, "absent", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
 
 
 async def test_a_server_that_does_not_tell_of_instances_is_listed_all_the_same(
@@ -86,7 +105,7 @@ async def test_ps_as_json_has_all_that_is_told(capsys: Output) -> None:
     async with asked() as server:
         assert await server.run(ps, "sim*", "--json") == 0
         assert json.loads(capsys.readouterr().out) == server.plane.repository.there
-        assert await server.run(ps, "other", "--json") == 0
+        assert await server.run(ps, "other*", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
 
 

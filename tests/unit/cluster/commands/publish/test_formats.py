@@ -99,6 +99,16 @@ def test_modules_beside_a_model_py_come_along(tmp_path: Path) -> None:
     assert list(find_model(tmp_path).files) == ["model.py", "part.py"]
 
 
+def test_weights_beside_a_model_py_come_along_unread(tmp_path: Path) -> None:
+    written("model.py", PYTHON)(tmp_path)
+    written("forest.joblib", b"\x80")(tmp_path)
+    written("net.onnx", onnx_file())(tmp_path)
+    archive(tmp_path / "state.pt", "data.pkl")
+    found = find_model(tmp_path)
+    assert found.format is formats.PYTHON
+    assert list(found.files) == ["forest.joblib", "model.py", "net.onnx", "state.pt"]
+
+
 def test_several_models_in_a_folder_are_refused(tmp_path: Path) -> None:
     for name in ("a.onnx", "b.onnx"):
         written(name, onnx_file())(tmp_path)

@@ -63,7 +63,9 @@ class ServerOptions(OwnOptions):
     )
     log_file: str = _logging("", "File to log to in place of the console.")
     model_repository: tuple[str, ...] = _repository(
-        (), "Path of a model repository. --model-store is the same."
+        (),
+        "Path of a model repository, or of one model on this machine: its folder, or the file of a"
+        " framework. --model-store and --model are the same.",
     )
     exit_on_error: bool = _repository(True, "Exit when a model fails to load at start.")
     disable_auto_complete_config: bool = _repository(
@@ -338,7 +340,7 @@ FLAGS: dict[str, Flag] = {
 DEFAULTS: dict[str, Any] = {row.name: row.default for row in fields(ServerOptions) if row.metadata}
 
 # Other spellings of flags.
-ALIASES = {"model-store": "model-repository"}
+ALIASES = {"model-store": "model-repository", "model": "model-repository"}
 
 # Options that are parsed and checked, and have no effect yet; a test holds that nothing reads them.
 PENDING = frozenset(

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that is a model where a repository is expected.
+"""A model where a repository is expected: its folder, or a file of a framework.
 
 KServe puts what a ``storageUri`` names, without its name, into /mnt/models. When that is a model
 and not a repository, config.pbtxt and versions lie there themselves. Triton serves nothing then.
+A file alone (``manta serve --model net.onnx``) gets a folder and, where one is needed, a config.
 """
 
 import tempfile
@@ -12,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backends.api.errors import TritonError
+from backends.api.errors import InvalidArgumentError, TritonError
 from backends.config.pbtxt import MAX_CONFIG_BYTES, parse_pbtxt
 from cluster.repository.version_policy import find_versions
 
 _CONFIG: Final = "config.pbtxt"
+# Names of files that say nothing of the model; their folder's does.
+_USUAL_STEMS: Final = frozenset({"model", "saved_model", "checkpoint", "xgboost"})
 # KServe's name of what a pod serves; clients ask for the model by it.
 _NAME_VARIABLE: Final = "INFERENCE_SERVICE_NAME"
 
@@ -33,15 +36,19 @@ class SingleModels:
     _folders: list[tempfile.TemporaryDirectory[str]] = field(default_factory=list)
 
     def repositories(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Return the repositories, those in the place of a model's folder made for it.
+        """Return the repositories, those in the place of a model made for it.
 
         A model is called what its config says, else what KServe calls the service, else as its
-        folder.
+        folder or file.
 
         Args:
-            paths: Of repositories; of these only local folders may be models.
+            paths: Of repositories; of these only what is on this machine may be a model.
+
+        Raises:
+            InvalidArgumentError: A file is of no format that is known, or a config has to say what
+                it does not tell.
         """
-        return tuple(self._around(path) if is_model(Path(path)) else path for path in paths)
+        return tuple(map(self._repository, paths))
 
     def close(self) -> None:
         """Remove what was made; the models' own files stay."""
@@ -49,11 +56,40 @@ class SingleModels:
             folder.cleanup()
         self._folders.clear()
 
-    def _around(self, path: str) -> str:
+    def _repository(self, path: str) -> str:
+        place = Path(path)
+        if is_model(place):
+            folder = self._new_folder()
+            Path(folder, self._name(place)).symlink_to(place.absolute())
+            return folder
+        return self._around_files(place) if _is_loose(place) else path
+
+    def _new_folder(self) -> str:
         folder = tempfile.TemporaryDirectory(prefix="manta-repository-")
         self._folders.append(folder)
-        Path(folder.name, self._name(Path(path))).symlink_to(Path(path).absolute())
         return folder.name
+
+    def _around_files(self, place: Path) -> str:
+        from cluster.repository.model_formats import find_model  # noqa: PLC0415 - few need them
+        from cluster.repository.written_config import config_text  # noqa: PLC0415
+
+        found = find_model(place)
+        text = config_text(found)
+        if found.needs_config and not found.format.model_type:
+            raise InvalidArgumentError(
+                f"'{place}' is {found.format.title}, which does not tell its inputs and outputs. "
+                f"Publish it with 'manta model add {place} --name NAME --to models', fill in "
+                "models/NAME/config.pbtxt, and serve 'models'"
+            )
+        folder = self._new_folder()
+        model = Path(folder, self.environment.get(_NAME_VARIABLE, "") or _called(place))
+        for name, source in found.files.items():
+            target = model / "1" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(source.absolute())
+        if text:
+            (model / _CONFIG).write_text(text)
+        return folder
 
     def _name(self, path: Path) -> str:
         try:
@@ -76,6 +112,45 @@ def is_model(path: Path) -> bool:
         return bool(versions) and not others and not any(map(_is_in_repository, path.iterdir()))
     except OSError:
         return False
+
+
+def refuse_files(paths: Sequence[str]) -> None:
+    """Raise InvalidArgumentError for a file, which other nodes of a cluster do not have."""
+    for path in paths:
+        if Path(path).is_file():
+            raise InvalidArgumentError(
+                f"'{path}' is a file of this machine, which other nodes of the cluster do not have."
+                f" Publish it with 'manta model add {path} --name NAME --to LOCATION', and give "
+                "--model-repository LOCATION"
+            )
+
+
+def _is_loose(place: Path) -> bool:
+    """Whether there are a model's files alone, in no folder of a version."""
+    if place.is_file():
+        return True
+    try:
+        names = {each.name for each in place.iterdir() if not each.name.startswith(".")}
+    except OSError:
+        return False
+    if names & {"saved_model.pb", "model.py"}:
+        return True
+    if any((place / name).is_dir() for name in names):
+        return False
+    from cluster.repository.model_formats import find_model  # noqa: PLC0415
+
+    try:
+        return bool(find_model(place).files)
+    except InvalidArgumentError:
+        return False
+
+
+def _called(place: Path) -> str:
+    """Return what a model is called whose files do not tell."""
+    place = place.absolute()
+    name = place.name if place.is_dir() else place.stem
+    name = name.removesuffix(".savedmodel")
+    return place.parent.name if name in _USUAL_STEMS else name
 
 
 def _is_in_repository(path: Path) -> bool:

@@ -24,7 +24,7 @@ from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import drain_delay_s
 from cluster.repository.contents import require_listed
 from cluster.repository.repository import ModelRepository
-from cluster.repository.single_model import SingleModels
+from cluster.repository.single_model import SingleModels, refuse_files
 from cluster.server.end_ingress import end_with_serve, end_without_serve
 from cluster.server.ports import PortReservation
 from cluster.server.ray_cluster import Controller, RayCluster
@@ -131,11 +131,13 @@ class Server:
         self._check()
         for check in FILE_CHECKS:
             check(self.options)
-        if not self._joins:
+        if self._joins:
             # The controller of a joined cluster may run on another node.
-            repositories = self._single_models.repositories(self.options.model_repository)
-            self.options = dataclasses.replace(self.options, model_repository=repositories)
-            require_listed(ModelRepository(repositories).scan())
+            refuse_files(self.options.model_repository)
+            return
+        repositories = self._single_models.repositories(self.options.model_repository)
+        self.options = dataclasses.replace(self.options, model_repository=repositories)
+        require_listed(ModelRepository(repositories).scan())
 
     def _enter_ray(self) -> None:
         if self._joins:

@@ -173,7 +173,7 @@ def count_models(repository: str) -> int | None:
     """Return how many models a repository seems to have; None for a store, or where it is not."""
     folder = Path(repository)
     try:
-        if (folder / "config.pbtxt").is_file():
+        if any(map(Path.is_file, (folder, folder / "config.pbtxt", folder / "model.py"))):
             return 1
         with os.scandir(folder) as entries:
             return sum(entry.is_dir() and not entry.name.startswith(".") for entry in entries)

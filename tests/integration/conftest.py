@@ -17,6 +17,7 @@ import tritonclient.http as triton_http
 
 from cluster.cli import main as manta
 from scripts import bench_overload
+from tests.support.broken_repositories import onnx_file
 from tests.support.last_users import (
     bring_together,
     half_of,
@@ -128,16 +129,19 @@ def server(
     log: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[RunningServer]:
-    """A server with one ingress and the demo models, which logs to a file.
+    """A server with one ingress, the demo models and a file alone, which logs to a file.
 
     It is ready with all models only: those that cannot be loaded are for `surface`.
     """
     extra = tmp_path_factory.mktemp("extra")
     write_add_sub(extra, "add_sub")
     write_counting(extra, "counting")
+    alone = tmp_path_factory.mktemp("alone") / "alone.onnx"
+    alone.write_bytes(onnx_file())
     running = RunningServer(
         extra,
         f"--model-repository={demo_repository}",
+        f"--model={alone}",
         "--model-control-mode=explicit",
         "--load-model=*",
         "--cache-config=local,size=1048576",

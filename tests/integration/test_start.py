@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+from tritonclient import http
+
 from tests.integration.conftest import ADD_SUB, write_add_sub
 from tests.support.server import ROOT, RunningServer
 
@@ -49,6 +52,14 @@ def test_two_servers_on_a_machine_share_no_port(
     }
     assert {"raylet.out", "raylet.err"} <= texts.keys()
     assert [name for name, text in texts.items() if "ddress already in use" in text] == []
+
+
+def test_a_file_alone_is_served_under_its_name(server: RunningServer) -> None:
+    with http.InferenceServerClient(server.http) as client:
+        given = http.InferInput("IN", [4], "FP32")
+        given.set_data_from_numpy(np.arange(4, dtype=np.float32))
+        answer = client.infer("alone", [given])
+    assert answer.as_numpy("OUT").tolist() == [0, 1, 2, 3]
 
 
 def test_missing_repository_stops_the_start() -> None:

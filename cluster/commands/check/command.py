@@ -16,6 +16,7 @@ from backends.api.errors import TritonError
 from cluster.commands.check.defects import Severity
 from cluster.commands.check.repository import Report, check_repositories, error_count
 from cluster.options.parsing import OptionError, parse_options
+from cluster.repository.single_model import SingleModels
 
 _DESCRIPTION: Final = """Check every model of repositories without loading it. Each defect is a
 line: file:line:column, what a load would say, and what to do. Flags of 'manta serve' may follow,
@@ -29,25 +30,36 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="manta check", description=_DESCRIPTION, epilog=_EXIT_CODES, allow_abbrev=False
     )
-    parser.add_argument("repository", nargs="+", help="model repository")
+    parser.add_argument(
+        "repository", nargs="+", help="model repository, a model's folder, or a framework's file"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
     parser.add_argument(
         "--gpus", type=int, metavar="N", help="GPUs of the server; default: those configs name"
     )
     given, flags = parser.parse_known_args(arguments)
-    places = [f"--model-repository={path}" for path in given.repository]
+    singles = SingleModels({})
     try:
-        options = parse_options([*places, *flags], os.environ)
+        places = singles.repositories(given.repository)
+        made = set(places) - set(given.repository)
+        options = parse_options(
+            [*(f"--model-repository={each}" for each in places), *flags], os.environ
+        )
         with _quiet_backends():
-            report = check_repositories(options, given.gpus)
+            report = check_repositories(options, given.gpus, sources=given.repository)
     except (OptionError, TritonError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    finally:
+        singles.close()
     for path, reason in report.errors.items():
         print(f"error: {path}: {reason}", file=sys.stderr)
     count = error_count(report.verdicts.values(), strict=given.strict)
-    print(_as_json(report) if given.json else _as_text(report))
+    shown = _as_json(report) if given.json else _as_text(report)
+    for folder in made:
+        shown = shown.replace(f"{folder}/", "")
+    print(shown)
     if report.errors:
         return 2
     return 1 if count else 0

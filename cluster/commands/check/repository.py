@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks all models of repositories, ensembles last."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,7 +44,11 @@ class Report:
 
 
 def check_repositories(
-    options: ServerOptions, gpu_count: int | None = None, *, runs_agents: bool = True
+    options: ServerOptions,
+    gpu_count: int | None = None,
+    *,
+    runs_agents: bool = True,
+    sources: Sequence[str] = (),
 ) -> Report:
     """Check every model of a server's repositories without loading it.
 
@@ -52,6 +56,7 @@ def check_repositories(
         options: The server's options.
         gpu_count: GPUs of the server; None takes those that configs name as there.
         runs_agents: Whether models that have repository agents are checked, for which these run.
+        sources: Where links may lead, beside into the repositories.
 
     Raises:
         InternalError: No repository can be listed.
@@ -59,11 +64,15 @@ def check_repositories(
     """
     with TemporaryDirectory(prefix="manta-check-") as folder, ExitStack() as opened:
         agents = CheckedAgents(Path(folder) / "agents", runs=runs_agents)
-        return _check(options, gpu_count, agents, opened)
+        return _check(options, gpu_count, agents, opened, sources)
 
 
 def _check(
-    options: ServerOptions, gpu_count: int | None, agents: CheckedAgents, opened: ExitStack
+    options: ServerOptions,
+    gpu_count: int | None,
+    agents: CheckedAgents,
+    opened: ExitStack,
+    sources: Sequence[str],
 ) -> Report:
     def open_location(location: str) -> tuple[FileSystem, str]:
         at = parse_location(location)
@@ -86,7 +95,7 @@ def _check(
     require_listed(scan)
     roots = tuple(absolute(at).path for at in map(parse_location, locations) if at.is_local)
     rules = Rules(options, gpu_count)
-    check = ModelCheck(repository, rules, options.model_config_name, roots, agents)
+    check = ModelCheck(repository, rules, options.model_config_name, (*roots, *sources), agents)
     alone = {name: check.check(name, path) for name, path in scan.directories.items()}
     ensembles = _Ensembles(alone, rules)
     return Report({name: ensembles.verdict(name) for name in alone}, dict(scan.errors))

@@ -39,7 +39,8 @@ def main(arguments: Sequence[str], collect: Collect = collect, look: Look = look
     parser.add_argument("--strict", action="store_true", help="notes count, too")
     given, flags = parser.parse_known_args(arguments)
     # A plan may lack its repository.
-    is_named = any(flag.startswith(("--model-repository", "--model-store")) for flag in flags)
+    named = ("--model-repository", "--model-store", "--model=")
+    is_named = "--model" in flags or any(flag.startswith(named) for flag in flags)
     flags = flags if is_named else [*flags, "--model-repository=/"]
     try:
         options = parse_options(flags, os.environ)

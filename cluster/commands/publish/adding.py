@@ -8,17 +8,17 @@ from pathlib import Path
 
 from backends.api.errors import AlreadyExistsError, InvalidArgumentError
 from backends.config.pbtxt import MAX_CONFIG_BYTES
-from cluster.commands.publish.config_text import config_text
 from cluster.commands.publish.encrypting import decrypt_text, require_decrypt, sealed_names
-from cluster.commands.publish.formats import find_model
 from cluster.commands.publish.stored_models import StoredModel, decoded, find_stored
 from cluster.commands.publish.targets import Content
 from cluster.repository.configs import CONFIG_FILE
 from cluster.repository.manifest import OWN_FILES
 from cluster.repository.model_directory import check_model_name
+from cluster.repository.model_formats import find_model
 from cluster.repository.stores.contracts import Store
 from cluster.repository.trees import files_below
 from cluster.repository.version_policy import find_versions
+from cluster.repository.written_config import config_text
 
 _MAX_VERSION = 2**63 - 1
 

@@ -45,6 +45,19 @@ def test_a_repository_whose_models_load_is_fine(
     assert capsys.readouterr().out == "1 of 1 models load, 0 errors, 0 warnings\n"
 
 
+def test_a_file_alone_and_a_models_folder_are_checked_as_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "net.onnx").write_bytes(onnx_file())
+    identity(tmp_path / "models", IDENTITY)
+    lines = lines_of(capsys, tmp_path / "net.onnx", tmp_path / "models/m")
+    assert lines[0].startswith("net:1:1: note: not checked:")
+    assert lines[1:] == ["2 of 2 models load, 0 errors, 0 warnings"]
+    (tmp_path / "notes").write_text("x")
+    assert main(["check", str(tmp_path / "notes")]) == 2
+    assert "of no format that is known" in capsys.readouterr().err
+
+
 def test_an_unknown_field_is_told_with_its_place_and_the_nearest_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

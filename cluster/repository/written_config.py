@@ -4,7 +4,7 @@
 
 from typing import Final
 
-from cluster.commands.publish.formats import PYTHON, FoundModel
+from cluster.repository.model_formats import PYTHON, FoundModel
 
 _TENSORS: Final = """# Fill in: names, datatypes, and dims without the batch; -1 for what varies.
 # input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
@@ -26,7 +26,7 @@ def config_text(found: FoundModel, agents: str = "") -> str:
     if not found.needs_config and not agents:
         return ""
     row = found.format
-    lines = [f"# Written by 'manta model add'. Found: {row.title}, '{row.filename}'.\n"]
+    lines = [f"# Written by Manta. Found: {row.title}, '{row.filename}'.\n"]
     lines.append(f'backend: "{row.backend}"\n')
     if row.platform:
         lines.append(f'platform: "{row.platform}"\n')

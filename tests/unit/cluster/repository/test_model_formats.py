@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backends.api.errors import InvalidArgumentError
-from cluster.commands.publish import formats
-from cluster.commands.publish.config_text import config_text
-from cluster.commands.publish.formats import find_model
+from cluster.repository import model_formats
+from cluster.repository.model_formats import find_model
+from cluster.repository.written_config import config_text
 from tests.support.broken_repositories import COMPLETING, PYTHON, onnx_file, weighty_onnx_file
 
 # A GraphDef of one node without attributes, field 1 of the graph.
@@ -39,23 +39,26 @@ def written(name: str, content: bytes) -> Callable[[Path], Path]:
 @pytest.mark.parametrize(
     ("write", "expected"),
     [
-        (written("any.bin", onnx_file()), formats.ONNX),
-        (written("graph.pb", GRAPH_DEF), formats.GRAPH_DEF),
-        (written("net.engine", b"ftrt\0\0"), formats.PLAN),
-        (written("a.json", b'{"learner": {}}'), formats.XGBOOST_JSON),
-        (written("a.json", b'{\n "learner": {}}'), formats.XGBOOST_JSON),
-        (written("a.ubj", b"{L\0\0\0\0\0\0\0\x07learner{}"), formats.XGBOOST_UBJ),
-        (written("a.txt", b"tree\nversion=v4\n"), formats.LIGHTGBM),
-        (written("a.tl", b"\4\0\0\0\6\0\0\0\0\0\0\0rest"), formats.TREELITE),
-        (written("any_name.py", PYTHON), formats.PYTHON),
-        (lambda at: archive(at / "m.zip", "data.pkl", "constants.pkl", "code/x"), formats.SCRIPT),
-        (lambda at: archive(at / "m.pt2", "models/model.json"), formats.EXPORTED),
-        (lambda at: archive(at / "m.pt2", "data/aotinductor/model/x.so"), formats.PACKAGE),
+        (written("any.bin", onnx_file()), model_formats.ONNX),
+        (written("graph.pb", GRAPH_DEF), model_formats.GRAPH_DEF),
+        (written("net.engine", b"ftrt\0\0"), model_formats.PLAN),
+        (written("a.json", b'{"learner": {}}'), model_formats.XGBOOST_JSON),
+        (written("a.json", b'{\n "learner": {}}'), model_formats.XGBOOST_JSON),
+        (written("a.ubj", b"{L\0\0\0\0\0\0\0\x07learner{}"), model_formats.XGBOOST_UBJ),
+        (written("a.txt", b"tree\nversion=v4\n"), model_formats.LIGHTGBM),
+        (written("a.tl", b"\4\0\0\0\6\0\0\0\0\0\0\0rest"), model_formats.TREELITE),
+        (written("any_name.py", PYTHON), model_formats.PYTHON),
+        (
+            lambda at: archive(at / "m.zip", "data.pkl", "constants.pkl", "code/x"),
+            model_formats.SCRIPT,
+        ),
+        (lambda at: archive(at / "m.pt2", "models/model.json"), model_formats.EXPORTED),
+        (lambda at: archive(at / "m.pt2", "data/aotinductor/model/x.so"), model_formats.PACKAGE),
     ],
     ids=lambda each: getattr(each, "title", None),
 )
 def test_a_file_is_found_by_its_content(
-    tmp_path: Path, write: Callable[[Path], Path], expected: formats.ModelFormat
+    tmp_path: Path, write: Callable[[Path], Path], expected: model_formats.ModelFormat
 ) -> None:
     path = write(tmp_path)
     found = find_model(path)
@@ -82,7 +85,7 @@ def test_a_saved_model_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "variables").mkdir()
     written("variables/v.index", b"")(tmp_path)
     found = find_model(tmp_path)
-    assert found.format == formats.SAVED_MODEL
+    assert found.format == model_formats.SAVED_MODEL
     assert list(found.files) == [
         "model.savedmodel/saved_model.pb",
         "model.savedmodel/variables/v.index",
@@ -105,7 +108,7 @@ def test_weights_beside_a_model_py_come_along_unread(tmp_path: Path) -> None:
     written("net.onnx", onnx_file())(tmp_path)
     archive(tmp_path / "state.pt", "data.pkl")
     found = find_model(tmp_path)
-    assert found.format is formats.PYTHON
+    assert found.format is model_formats.PYTHON
     assert list(found.files) == ["forest.joblib", "model.py", "net.onnx", "state.pt"]
 
 

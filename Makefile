@@ -9,8 +9,8 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 MEASURED := $(BIN)/python -m slipcover --branch --json --out .cache/coverage.json --source cluster,deployments,backends,tools/manta_tools
 # uv leaves compiling to the first import. A server is ten processes that import Ray: compiled ahead,
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
-# No server imports mypy.
-COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib manta cluster deployments backends tools/manta_tools >/dev/null 2>&1 || true
+# No server imports mypy or transformers.
+COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools|transformers)/' $(VENV)/lib manta cluster deployments backends tools/manta_tools >/dev/null 2>&1 || true
 
 # The tools with what their tests need.
 TOOLS := ./tools[analyze,genai]

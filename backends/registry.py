@@ -51,6 +51,7 @@ ENVIRONMENT_GROUP = "manta.environments"
 _BUILT_IN: dict[str, str] = {
     "fil": "backends.fil.backend:FilBackend",
     "identity": "backends.identity.backend:IdentityBackend",
+    "llm": "backends.llm.backend:LlmBackend",
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
     "openvino": "backends.openvino.backend:OpenVinoBackend",
     "python": "backends.python.backend:PythonBackend",
@@ -62,12 +63,14 @@ _BUILT_IN: dict[str, str] = {
 # What checks the files of a model without its framework, where a backend has that.
 _FILE_CHECKS: dict[str, str] = {
     "identity": "backends.identity.check:check_files",
+    "llm": "backends.llm.check:check_files",
     "onnxruntime": "backends.onnxruntime.check:check_files",
     "python": "backends.python.check:check_files",
 }
 # Files that models of the others are in, unless their config names one; several are one of them.
 _MODEL_FILES: dict[str, tuple[str, ...]] = {
     "fil": ("xgboost.model", "xgboost.json", "xgboost.ubj", "model.txt", "checkpoint.tl"),
+    "llm": ("model.gguf", "model"),
     "onnxruntime": ("model.onnx",),
     "openvino": ("model.xml",),
     "pytorch": ("model.pt", "model.pt2", "model.py"),
@@ -81,6 +84,7 @@ _OWN_RUNTIMES: dict[str, frozenset[str]] = {"pytorch": frozenset({PYTHON_RUNTIME
 
 _EXTRA_OF_BACKEND: dict[str, str] = {
     "fil": "trees",
+    "llm": "llm",
     "onnxruntime": "cpu",
     "openvino": "openvino",
     "pytorch": "pytorch",

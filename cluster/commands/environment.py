@@ -36,6 +36,7 @@ _PACKAGES: Final = (
     "onnxruntime-gpu",
     "torch",
     "openvino",
+    "openvino-genai",
     "tensorflow-cpu",
     "treelite",
     "nvidia-ml-py",

@@ -26,6 +26,7 @@ def test_platform_names_choose_the_backend_that_implements_them():
     [
         ("fil", "backends.fil.backend.FilBackend"),
         ("identity", "backends.identity.backend.IdentityBackend"),
+        ("llm", "backends.llm.backend.LlmBackend"),
         ("onnxruntime", "backends.onnxruntime.backend.OnnxRuntimeBackend"),
         ("onnxruntime_onnx", "backends.onnxruntime.backend.OnnxRuntimeBackend"),
         ("openvino", "backends.openvino.backend.OpenVinoBackend"),
@@ -75,6 +76,7 @@ def test_backend_whose_package_is_missing_says_which(monkeypatch):
     ("backend", "extra"),
     [
         ("fil", "trees"),
+        ("llm", "llm"),
         ("openvino", "openvino"),
         ("pytorch", "pytorch"),
         ("tensorflow", "tensorflow"),
@@ -100,7 +102,7 @@ SERVER_WITHOUT_MODELS = """
 import sys
 import cluster.cli, cluster.app, cluster.controller.controller, deployments.ingress
 import deployments.instance.actor
-frameworks = "onnxruntime torch tensorflow openvino tensorrt tensorrt_lean treelite"
+frameworks = "onnxruntime torch tensorflow openvino openvino_genai tensorrt tensorrt_lean treelite"
 frameworks += " xgboost lightgbm sklearn scipy"
 print([name for name in frameworks.split() if name in sys.modules])
 """

@@ -1,0 +1,213 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The engine: one thread that has OpenVINO GenAI take step after step for all requests together.
+
+At each step every running request gains a token. Between steps the thread takes new requests, lets
+go of those that nobody waits for, and delivers what the step has brought.
+"""
+
+import itertools
+import logging
+import threading
+from typing import Any, Final
+
+import openvino_genai
+
+from backends.api.backend import LoadContext
+from backends.api.errors import InternalError, TritonError, UnavailableError
+from backends.llm.api import Capabilities, Engine, EngineLoad, LlmRequest, Sink
+from backends.llm.chat.routes import CHAT, COMPLETIONS
+from backends.llm.files import ModelFiles
+from backends.llm.openvino.failure import FAILURES, said
+from backends.llm.openvino.properties import (
+    SLOTS,
+    device_of,
+    device_properties,
+    scheduler_settings,
+)
+from backends.llm.openvino.running import Running, begin, deliver
+from backends.llm.openvino.tokenizer import OpenVinoTokenizer
+
+logger = logging.getLogger(__name__)
+
+_CLOSE_TIMEOUT_S: Final = 30.0
+
+
+def open_engine(context: LoadContext, files: ModelFiles) -> Engine:
+    """Load a model and start its thread.
+
+    Raises:
+        InvalidArgumentError: A parameter has a value that it cannot have.
+        InternalError: OpenVINO cannot read or compile the model.
+    """
+    return OpenVinoEngine(context, files)
+
+
+class OpenVinoEngine(Engine):
+    """A pipeline with continuous batching, and its thread.
+
+    Args:
+        context: What is loaded.
+        files: The model's files.
+    """
+
+    def __init__(self, context: LoadContext, files: ModelFiles) -> None:
+        self._name = context.config.name
+        settings = scheduler_settings(context)
+        self._pipeline = _pipeline(context, files, settings)
+        self._tokenizer = OpenVinoTokenizer(self._pipeline.get_tokenizer(), self._name)
+        routes = (CHAT, COMPLETIONS) if self._tokenizer.has_chat_template else (COMPLETIONS,)
+        self._capabilities = Capabilities(routes, settings[SLOTS], files.context_tokens)
+        self._changed = threading.Condition()
+        self._arrived: list[tuple[int, LlmRequest, Sink]] = []
+        self._cancelled: set[int] = set()
+        self._running: dict[int, Running] = {}
+        self._numbers = itertools.count(1)
+        self._handle_numbers = itertools.count(1)
+        self._is_closed = False
+        self._is_healthy = True
+        self._cache_usage = 0.0
+        self._thread = threading.Thread(
+            target=self._run, name=f"llm-engine-{self._name}", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+        return self._capabilities
+
+    @property
+    def tokenizer(self) -> OpenVinoTokenizer:
+        """The model's tokenizer."""
+        return self._tokenizer
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether its last step succeeded."""
+        return self._is_healthy
+
+    def submit(self, request: LlmRequest, sink: Sink) -> int:
+        """Have a request answered, and return its number; from any thread, at once.
+
+        Raises:
+            UnavailableError: The engine is closed.
+        """
+        with self._changed:
+            if self._is_closed:
+                raise self._closed()
+            number = next(self._numbers)
+            self._arrived.append((number, request, sink))
+            self._changed.notify()
+        return number
+
+    def cancel(self, number: int) -> None:
+        """End a request within a step, without another call of its sink; from any thread."""
+        with self._changed:
+            self._cancelled.add(number)
+            self._changed.notify()
+
+    def metrics(self) -> EngineLoad:
+        """Return how busy it is; from any thread."""
+        count = len(self._running) + len(self._arrived)
+        running = min(count, self._capabilities.slots)
+        return EngineLoad(running, count - running, self._cache_usage)
+
+    def close(self) -> None:
+        """Fail what is not answered and free the model."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join(_CLOSE_TIMEOUT_S)
+        if self._thread.is_alive():
+            logger.error("the engine of model '%s' does not end its step", self._name)
+
+    def _run(self) -> None:
+        while self._take():
+            self._drop_unwanted()
+            try:
+                # Also after the last request was cancelled: its memory is freed by a step.
+                if self._pipeline.has_non_finished_requests():
+                    self._pipeline.step()
+                    self._cache_usage = self._pipeline.get_metrics().cache_usage / 100.0
+                self._is_healthy = True
+            except FAILURES as error:
+                logger.exception("model '%s' failed in a step of its engine", self._name)
+                self._is_healthy = False
+                self._fail_all(
+                    InternalError(f"model '{self._name}' failed in a step: {said(error)}")
+                )
+                continue
+            self._deliver()
+        self._fail_all(self._closed())
+        # On the thread that has used it.
+        del self._pipeline
+
+    def _take(self) -> bool:
+        """Begin what has come; False once the engine is closed."""
+        with self._changed:
+            while not (self._arrived or self._running or self._is_closed):
+                self._cancelled.clear()
+                self._changed.wait()
+            arrived, self._arrived = self._arrived, []
+            if self._is_closed:
+                for number, request, sink in arrived:
+                    self._running[number] = Running(request, sink, [])
+                return False
+            cancelled, self._cancelled = self._cancelled, set()
+        for number, request, sink in arrived:
+            self._begin(number, request, sink)
+        for number in cancelled:
+            self._let_go(number)
+        return True
+
+    def _begin(self, number: int, request: LlmRequest, sink: Sink) -> None:
+        if sink.is_cancelled:
+            return
+        try:
+            self._running[number] = begin(
+                self._pipeline, request, sink, self._handle_numbers, self._name
+            )
+        except TritonError as error:
+            sink.fail(error)
+
+    def _drop_unwanted(self) -> None:
+        for number in [
+            number for number, running in self._running.items() if running.sink.is_cancelled
+        ]:
+            self._let_go(number)
+
+    def _deliver(self) -> None:
+        for number in deliver(list(self._running.items()), self._tokenizer.decode, self._name):
+            self._let_go(number)
+
+    def _let_go(self, number: int) -> None:
+        running = self._running.pop(number, None)
+        if running is not None:
+            running.cancel()
+
+    def _fail_all(self, error: TritonError) -> None:
+        for number, running in list(self._running.items()):
+            self._let_go(number)
+            running.fail(error)
+
+    def _closed(self) -> UnavailableError:
+        return UnavailableError(
+            f"the engine of model '{self._name}' is closed: send the request to another instance"
+        )
+
+
+def _pipeline(context: LoadContext, files: ModelFiles, settings: dict[str, Any]) -> Any:
+    scheduler = openvino_genai.SchedulerConfig()
+    for name, value in settings.items():
+        setattr(scheduler, name, value)
+    device = device_of(context)
+    try:
+        return openvino_genai.ContinuousBatchingPipeline(
+            files.path, scheduler, device, device_properties(context)
+        )
+    except FAILURES as error:
+        raise InternalError(
+            f"openvino error in loading model : {said(error)} (model '{context.config.name}', "
+            f"'{files.path}', device {device})"
+        ) from error

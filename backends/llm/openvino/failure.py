@@ -1,0 +1,16 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What OpenVINO GenAI says when it fails."""
+
+from typing import Final
+
+# What its Python classes raise.
+FAILURES: Final = (RuntimeError, ValueError, TypeError)
+_NOISE: Final = ("Exception from ", "Check '", "Please, check your environment")
+
+
+def said(error: Exception) -> str:
+    """Return it on one line, without the places in its source."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    found = [line for line in lines if line and not line.startswith(_NOISE)]
+    return " ".join(found or filter(None, lines))

@@ -125,12 +125,12 @@ class Delta:
 class Sink(Protocol):
     """Takes what an engine generates for one request; called on the engine's thread.
 
-    `deliver` with a usage, or `fail`, is the last call.
+    `deliver` with a usage, or `fail`, is the last call; one of them always comes.
     """
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits any more; looked at before each step of the engine."""
+        """Whether nobody waits any more; looked at before each step, and the request failed."""
 
     def deliver(self, deltas: Sequence[Delta], usage: Usage | None) -> None:
         """Take what a step has brought; ``usage`` comes with the last of all choices."""
@@ -207,7 +207,7 @@ class Engine(ABC):
 
     @abstractmethod
     def cancel(self, number: int) -> None:
-        """End a request within a step, without another call of its sink; from any thread."""
+        """Fail a request with CANCELLED within a step; from any thread."""
 
     @abstractmethod
     def metrics(self) -> EngineLoad:

@@ -26,6 +26,7 @@ from backends.llm.chat.routes import CHAT, COMPLETIONS, OpenAiRoutes
 from backends.llm.engines import check_model, open_engine
 from backends.llm.files import ModelFiles, model_files
 from backends.llm.metrics import LlmMetrics, MeasuredEngine
+from backends.llm.pacing import paced
 from backends.llm.parameters import tool_parser
 from backends.llm.tensors import INPUTS, OUTPUTS, TEXT_INPUT, answer_tensors, element_of
 
@@ -129,7 +130,8 @@ class LlmInstance(ModelInstance):
 
     def execute(self, batch: ExecuteBatch) -> None:
         """Hand the requests to the engine."""
-        for request in batch.requests:
+        for given in batch.requests:
+            request = paced(given)
             try:
                 self._begin(request)
             except TritonError as error:

@@ -14,7 +14,12 @@ from typing import Any, Final
 import openvino_genai
 
 from backends.api.backend import LoadContext
-from backends.api.errors import InternalError, TritonError, UnavailableError
+from backends.api.errors import (
+    InternalError,
+    RequestCancelledError,
+    TritonError,
+    UnavailableError,
+)
 from backends.llm.api import Capabilities, Engine, EngineLoad, LlmRequest, Sink
 from backends.llm.chat.routes import CHAT, COMPLETIONS
 from backends.llm.files import ModelFiles
@@ -31,6 +36,8 @@ from backends.llm.openvino.tokenizer import OpenVinoTokenizer
 logger = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT_S: Final = 30.0
+# As Triton's.
+_CANCELLED: Final = "Request was cancelled"
 
 
 def open_engine(context: LoadContext, files: ModelFiles) -> Engine:
@@ -102,7 +109,7 @@ class OpenVinoEngine(Engine):
         return number
 
     def cancel(self, number: int) -> None:
-        """End a request within a step, without another call of its sink; from any thread."""
+        """Fail a request with CANCELLED within a step; from any thread."""
         with self._changed:
             self._cancelled.add(number)
             self._changed.notify()
@@ -158,11 +165,12 @@ class OpenVinoEngine(Engine):
         for number, request, sink in arrived:
             self._begin(number, request, sink)
         for number in cancelled:
-            self._let_go(number)
+            self._let_go(number, RequestCancelledError(_CANCELLED))
         return True
 
     def _begin(self, number: int, request: LlmRequest, sink: Sink) -> None:
         if sink.is_cancelled:
+            Running(request, sink, []).fail(RequestCancelledError(_CANCELLED))
             return
         try:
             self._running[number] = begin(
@@ -175,21 +183,24 @@ class OpenVinoEngine(Engine):
         for number in [
             number for number, running in self._running.items() if running.sink.is_cancelled
         ]:
-            self._let_go(number)
+            self._let_go(number, RequestCancelledError(_CANCELLED))
 
     def _deliver(self) -> None:
         for number in deliver(list(self._running.items()), self._tokenizer.decode, self._name):
             self._let_go(number)
 
-    def _let_go(self, number: int) -> None:
+    def _let_go(self, number: int, error: TritonError | None = None) -> None:
+        """Have the pipeline free a request, and fail it if it has not ended."""
         running = self._running.pop(number, None)
-        if running is not None:
-            running.cancel()
+        if running is None:
+            return
+        running.cancel()
+        if error is not None:
+            running.fail(error)
 
     def _fail_all(self, error: TritonError) -> None:
-        for number, running in list(self._running.items()):
-            self._let_go(number)
-            running.fail(error)
+        for number in list(self._running):
+            self._let_go(number, error)
 
     def _closed(self) -> UnavailableError:
         return UnavailableError(

@@ -11,7 +11,12 @@ import numpy as np
 import openvino
 from openvino_genai import GenerationFinishReason, GenerationStatus
 
-from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
+from backends.api.errors import (
+    InternalError,
+    InvalidArgumentError,
+    TritonError,
+    UnavailableError,
+)
 from backends.llm.api import LENGTH, STOP, Delta, LlmRequest, Sink, Usage
 from backends.llm.chat.stop_strings import StopStrings
 from backends.llm.openvino.failure import FAILURES, said
@@ -124,8 +129,9 @@ def deliver(entries: Sequence[tuple[int, Running]], decode: Decode, model: str) 
             if _tell(running, new_text):
                 ended.append(number)
         # Whatever a sink does must not end the engine.
-        except Exception:
+        except Exception as error:
             logger.exception("model '%s' could not deliver what it has generated", model)
+            running.fail(InternalError(f"model '{model}' could not deliver its text: {error}"))
             ended.append(number)
     return ended
 

@@ -9,7 +9,11 @@ import time
 import numpy as np
 import pytest
 
-from backends.api.errors import InvalidArgumentError, UnavailableError
+from backends.api.errors import (
+    InvalidArgumentError,
+    RequestCancelledError,
+    UnavailableError,
+)
 from backends.api.request import tensor_as_numpy
 from tests.support.models import load
 from tests.support.recording import execute, recorded
@@ -214,6 +218,10 @@ def test_a_request_that_is_cancelled_is_let_go_of_within_a_step(instance):
                 self.is_cancelled = True
                 self.begun.set()
 
+        def fail(self, error, *, final=True):
+            assert final
+            self.error = error
+
     request = Leaving(
         openai(prompt="def ", stream=True, ignore_eos=True, max_tokens=800, temperature=0)
     )
@@ -221,6 +229,7 @@ def test_a_request_that_is_cancelled_is_let_go_of_within_a_step(instance):
     assert request.begun.wait(TIMEOUT_S)
     wait_until_idle(instance)
     assert request.steps == 4
+    assert isinstance(request.error, RequestCancelledError)
 
 
 def test_tensors_of_vllm_are_answered(instance, tiny_llm):

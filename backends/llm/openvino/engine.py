@@ -9,6 +9,7 @@ go of those that nobody waits for, and delivers what the step has brought.
 import itertools
 import logging
 import threading
+import time
 from typing import Any, Final
 
 import openvino_genai
@@ -36,6 +37,7 @@ from backends.llm.openvino.tokenizer import OpenVinoTokenizer
 logger = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT_S: Final = 30.0
+_PAUSE_S: Final = 50e-6
 # As Triton's.
 _CANCELLED: Final = "Request was cancelled"
 
@@ -61,7 +63,8 @@ class OpenVinoEngine(Engine):
     def __init__(self, context: LoadContext, files: ModelFiles) -> None:
         self._name = context.config.name
         settings = scheduler_settings(context)
-        self._pipeline = _pipeline(context, files, settings)
+        self._open = lambda: _pipeline(context, files, settings)
+        self._pipeline = self._open()
         self._tokenizer = OpenVinoTokenizer(self._pipeline.get_tokenizer(), self._name)
         routes = (CHAT, COMPLETIONS) if self._tokenizer.has_chat_template else (COMPLETIONS,)
         self._capabilities = Capabilities(routes, settings[SLOTS], files.context_tokens)
@@ -141,7 +144,7 @@ class OpenVinoEngine(Engine):
             except FAILURES as error:
                 logger.exception("model '%s' failed in a step of its engine", self._name)
                 self._is_healthy = False
-                self._fail_all(
+                self._recover(
                     InternalError(f"model '{self._name}' failed in a step: {said(error)}")
                 )
                 continue
@@ -149,6 +152,19 @@ class OpenVinoEngine(Engine):
         self._fail_all(self._closed())
         # On the thread that has used it.
         del self._pipeline
+
+    def _recover(self, error: TritonError) -> None:
+        """Fail all requests, and make the pipeline usable again.
+
+        One that has failed in a step takes none until it has nothing to compute.
+        """
+        self._fail_all(error)
+        try:
+            while self._pipeline.has_non_finished_requests():
+                self._pipeline.step()
+        except FAILURES:
+            logger.warning("the engine of model '%s' is loaded again", self._name)
+            self._pipeline = self._open()
 
     def _take(self) -> bool:
         """Begin what has come; False once the engine is closed."""
@@ -188,6 +204,9 @@ class OpenVinoEngine(Engine):
     def _deliver(self) -> None:
         for number in deliver(list(self._running.items()), self._tokenizer.decode, self._name):
             self._let_go(number)
+        # A step holds Python's lock: without a pause the thread that sends what was delivered would
+        # get it after the next one only.
+        time.sleep(_PAUSE_S)
 
     def _let_go(self, number: int, error: TritonError | None = None) -> None:
         """Have the pipeline free a request, and fail it if it has not ended."""

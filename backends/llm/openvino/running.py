@@ -21,6 +21,7 @@ from backends.llm.api import LENGTH, STOP, Delta, LlmRequest, Sink, Usage
 from backends.llm.chat.stop_strings import StopStrings
 from backends.llm.openvino.failure import FAILURES, said
 from backends.llm.openvino.generation import generation_config
+from backends.llm.openvino.schemas import check_schema
 from backends.llm.openvino.text import Decode, GrowingText, grown_texts
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,8 @@ def begin(
     Raises:
         InvalidArgumentError: The pipeline refuses it.
     """
+    if request.json_schema:
+        check_schema(request.json_schema)
     prompt = openvino.Tensor(np.array([request.prompt], dtype=np.int64))
     running = Running(request, sink, [])
     try:

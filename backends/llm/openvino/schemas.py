@@ -8,7 +8,7 @@ request that runs. So what is certainly none is found here.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from backends.api.errors import InvalidArgumentError
@@ -47,21 +47,26 @@ def _check(schema: Any, whole: Any, path: str, depth: int) -> None:
     if "enum" in schema and not (isinstance(schema["enum"], list) and schema["enum"]):
         raise _wrong(f"{path}.enum", schema["enum"], "a list of at least one value")
     _check_texts(schema, whole, path)
+    for key, each in _below(schema, path):
+        _check(each, whole, key, depth + 1)
+
+
+def _below(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the schemas in a schema, with their places."""
     for key in _ONE:
         if key in schema:
-            _check(schema[key], whole, f"{path}.{key}", depth + 1)
+            yield f"{path}.{key}", schema[key]
     for key in _LISTED:
+        listed = schema.get(key, [{}])
+        if not isinstance(listed, list) or not listed:
+            raise _wrong(f"{path}.{key}", listed, "a list of at least one schema")
         if key in schema:
-            if not isinstance(schema[key], list) or not schema[key]:
-                raise _wrong(f"{path}.{key}", schema[key], "a list of at least one schema")
-            for at, each in enumerate(schema[key]):
-                _check(each, whole, f"{path}.{key}[{at}]", depth + 1)
+            yield from ((f"{path}.{key}[{at}]", each) for at, each in enumerate(listed))
     for key in _NAMED:
-        if key in schema:
-            if not isinstance(schema[key], dict):
-                raise _wrong(f"{path}.{key}", schema[key], "an object of schemas")
-            for name, each in schema[key].items():
-                _check(each, whole, f"{path}.{key}.{name}", depth + 1)
+        named = schema.get(key, {})
+        if not isinstance(named, dict):
+            raise _wrong(f"{path}.{key}", named, "an object of schemas")
+        yield from ((f"{path}.{key}.{name}", each) for name, each in named.items())
 
 
 def _check_texts(schema: Mapping[str, Any], whole: Any, path: str) -> None:

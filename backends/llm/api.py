@@ -215,7 +215,7 @@ class Engine(ABC):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether its last step succeeded."""
+        """Whether it can take steps."""
         return True
 
     @abstractmethod

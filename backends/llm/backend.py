@@ -165,7 +165,7 @@ class LlmInstance(ModelInstance):
         return True
 
     def is_ready(self) -> bool:
-        """Whether the engine's last step succeeded."""
+        """Whether the engine can take steps."""
         return self._engine.is_healthy
 
     def custom_metrics(self) -> list[CustomFamily]:

@@ -197,7 +197,7 @@ class MeasuredEngine(Engine):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether its last step succeeded."""
+        """Whether it can take steps."""
         return self._engine.is_healthy
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ import openvino_genai
 from backends.api.backend import LoadContext
 from backends.api.errors import (
     InternalError,
+    InvalidArgumentError,
     RequestCancelledError,
     TritonError,
     UnavailableError,
@@ -94,7 +95,7 @@ class OpenVinoEngine(Engine):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether its last step succeeded."""
+        """Whether it can take steps; no while it recovers from one that failed."""
         return self._is_healthy
 
     def submit(self, request: LlmRequest, sink: Sink) -> int:
@@ -140,31 +141,44 @@ class OpenVinoEngine(Engine):
                 if self._pipeline.has_non_finished_requests():
                     self._pipeline.step()
                     self._cache_usage = self._pipeline.get_metrics().cache_usage / 100.0
-                self._is_healthy = True
             except FAILURES as error:
                 logger.exception("model '%s' failed in a step of its engine", self._name)
-                self._is_healthy = False
-                self._recover(
-                    InternalError(f"model '{self._name}' failed in a step: {said(error)}")
-                )
+                self._recover(said(error))
                 continue
             self._deliver()
         self._fail_all(self._closed())
         # On the thread that has used it.
         del self._pipeline
 
-    def _recover(self, error: TritonError) -> None:
+    def _recover(self, reason: str) -> None:
         """Fail all requests, and make the pipeline usable again.
 
-        One that has failed in a step takes none until it has nothing to compute.
+        One that has failed in a step takes no other until it has nothing to compute. Grammars are
+        made in the first step of a request, so one with a schema that has no token is to blame.
         """
-        self._fail_all(error)
+        blamed = [number for number, running in self._running.items() if running.is_in_doubt]
+        for number in blamed:
+            self._let_go(
+                number,
+                InvalidArgumentError(
+                    f"the engine of model '{self._name}' can make no grammar of the JSON schema, "
+                    f"or failed beside it: {reason}"
+                ),
+            )
+        failed = f"model '{self._name}' failed in a step"
+        self._fail_all(
+            UnavailableError(f"{failed}, beside a request with a JSON schema: send it again")
+            if blamed
+            else InternalError(f"{failed}: {reason}")
+        )
+        self._is_healthy = False
         try:
             while self._pipeline.has_non_finished_requests():
                 self._pipeline.step()
         except FAILURES:
             logger.warning("the engine of model '%s' is loaded again", self._name)
             self._pipeline = self._open()
+        self._is_healthy = True
 
     def _take(self) -> bool:
         """Begin what has come; False once the engine is closed."""

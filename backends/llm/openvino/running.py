@@ -62,6 +62,13 @@ class Running:
     sink: Sink
     choices: list[Choice]
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether it has a schema of which no grammar was made yet."""
+        return bool(self.request.json_schema) and not any(
+            choice.token_count for choice in self.choices
+        )
+
     def cancel(self) -> None:
         """Have the pipeline free what it computes of it, with its next step."""
         for choice in self.choices:

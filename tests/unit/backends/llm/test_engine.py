@@ -198,8 +198,10 @@ def test_a_step_that_fails_costs_its_requests_and_no_later_one(instance):
     form = {"type": "json_schema", "json_schema": {"schema": schema | {"required": ["a"]}}}
     requests = [openai(prompt="x", response_format=form, **GREEDY), openai(prompt="y", **GREEDY)]
     execute(instance, *requests)
-    for request in requests:
+    for request, expected in zip(requests, (InvalidArgumentError, UnavailableError), strict=True):
         assert request.done.wait(TIMEOUT_S)
+        assert isinstance(request.error, expected)
+    assert "Lookbehind is not supported" in requests[0].error.message
     assert answered(instance, openai(prompt="x", **GREEDY))
     assert instance.is_ready()
 

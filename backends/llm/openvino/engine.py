@@ -10,6 +10,7 @@ import itertools
 import logging
 import threading
 import time
+from functools import partial
 from typing import Any, Final
 
 import openvino_genai
@@ -64,7 +65,7 @@ class OpenVinoEngine(Engine):
     def __init__(self, context: LoadContext, files: ModelFiles) -> None:
         self._name = context.config.name
         settings = scheduler_settings(context)
-        self._open = lambda: _pipeline(context, files, settings)
+        self._open = partial(_pipeline, context, files, settings)
         self._pipeline = self._open()
         self._tokenizer = OpenVinoTokenizer(self._pipeline.get_tokenizer(), self._name)
         routes = (CHAT, COMPLETIONS) if self._tokenizer.has_chat_template else (COMPLETIONS,)
@@ -177,8 +178,19 @@ class OpenVinoEngine(Engine):
                 self._pipeline.step()
         except FAILURES:
             logger.warning("the engine of model '%s' is loaded again", self._name)
+            self._reopen()
+        else:
+            self._is_healthy = True
+
+    def _reopen(self) -> None:
+        try:
             self._pipeline = self._open()
-        self._is_healthy = True
+        except TritonError as error:
+            logger.error("%s: it takes no more requests", error.message)  # noqa: TRY400 - one line
+            with self._changed:
+                self._is_closed = True
+        else:
+            self._is_healthy = True
 
     def _take(self) -> bool:
         """Begin what has come; False once the engine is closed."""

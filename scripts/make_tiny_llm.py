@@ -5,13 +5,14 @@
 
 It is for tests: a Llama with a tokenizer and a chat template of its own, whose greedy text is
 stable and makes little sense. Written are ``tiny.gguf`` (F16), ``tiny`` (a Hugging Face folder with
-the same weights) and ``greedy.json``: what transformers generates from it, and engines must, too.
+the same weights), ``exported`` (the same for OpenVINO) and ``greedy.json``: what transformers
+generates from it, and engines must, too.
 
     python scripts/make_tiny_llm.py --output DIR
 
-Takes torch, transformers, tokenizers, safetensors and gguf, and half a minute on two threads. What
-was made is kept in the user's cache folder under the digest of this file; ``MANTA_TINY_LLM_CACHE``
-names another folder, or none if it is empty.
+Takes torch, transformers, gguf and openvino-genai, and two minutes of a processor. What was made
+is kept in the user's cache folder under the digest of this file; ``MANTA_TINY_LLM_CACHE`` names
+another folder, or none if it is empty.
 """
 
 import argparse
@@ -105,6 +106,7 @@ def make(output: Path) -> None:
     _write_gguf(output / "tiny.gguf", model, tokenizer)
     model.half().save_pretrained(output / "tiny")
     tokenizer.save_pretrained(output / "tiny")
+    _write_exported(output / "exported", output / "tiny.gguf", output / "tiny", tokenizer)
 
 
 def _corpus() -> str:
@@ -269,6 +271,29 @@ def _add_tokenizer(writer: Any, tokenizer: Any) -> None:
     writer.add_pad_token_id(tokenizer.pad_token_id)
     writer.add_add_bos_token(False)
     writer.add_chat_template(_TEMPLATE)
+
+
+def _write_exported(folder: Path, source: Path, described: Path, tokenizer: Any) -> None:
+    """Write what an export of the Hugging Face folder has, from OpenVINO's reading of the GGUF."""
+    import openvino
+    import openvino_genai
+    from openvino_tokenizers import convert_tokenizer
+
+    folder.mkdir()
+    copied = folder / "model.gguf"
+    shutil.copy(source, copied)
+    settings = openvino_genai.SchedulerConfig()
+    settings.cache_size = 1
+    # It leaves the graph beside the file.
+    openvino_genai.ContinuousBatchingPipeline(
+        str(copied), settings, "CPU", {"enable_save_ov_model": True}
+    )
+    copied.unlink()
+    forth, back = convert_tokenizer(tokenizer, with_detokenizer=True)
+    openvino.save_model(forth, folder / "openvino_tokenizer.xml")
+    openvino.save_model(back, folder / "openvino_detokenizer.xml")
+    for name in ("config.json", "generation_config.json"):
+        shutil.copy(described / name, folder)
 
 
 _GGUF_NAMES: Final = {

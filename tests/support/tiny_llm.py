@@ -24,11 +24,13 @@ class TinyLlm:
     Attributes:
         gguf: The GGUF file.
         folder: The Hugging Face folder.
+        exported: The folder for OpenVINO.
         greedy: Prompts, and what transformers generates from them.
     """
 
     gguf: Path
     folder: Path
+    exported: Path
     greedy: list[dict[str, Any]]
 
 
@@ -36,7 +38,7 @@ def make_tiny_llm(folder: Path) -> TinyLlm:
     """Make it, or take it from the user's cache."""
     subprocess.run([sys.executable, str(_SCRIPT), "--output", str(folder)], check=True)
     greedy = json.loads((folder / "greedy.json").read_text())
-    return TinyLlm(folder / "tiny.gguf", folder / "tiny", greedy)
+    return TinyLlm(folder / "tiny.gguf", folder / "tiny", folder / "exported", greedy)
 
 
 def llm_context(root: Path, source: Path, config: str = "") -> LoadContext:

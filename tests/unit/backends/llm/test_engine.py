@@ -297,6 +297,22 @@ def test_a_prompt_longer_than_the_context_is_refused(instance):
         answered(instance, openai(prompt="x = 1\n" * 2000))
 
 
+def test_an_exported_folder_generates_the_same(tiny_llm, tmp_path):
+    instance = load(llm_context(tmp_path, tiny_llm.exported))
+    row = tiny_llm.greedy[0]
+    ((answer,),) = answered(instance, openai(prompt=row["prompt"], **GREEDY))
+    assert answer["choices"][0]["text"] == row["text"]
+    body = {"messages": [{"role": "user", "content": "Say def self"}], "temperature": 0}
+    ((answer,),) = answered(instance, openai("chat/completions", **body))
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    instance.close()
+
+
+def test_a_hugging_face_folder_is_refused_with_the_command(tiny_llm, tmp_path):
+    with pytest.raises(InvalidArgumentError, match="optimum-cli export openvino"):
+        llm_context(tmp_path, tiny_llm.folder)
+
+
 def test_requests_of_an_engine_that_closes_fail(tiny_llm, tmp_path):
     instance = load(llm_context(tmp_path, tiny_llm.gguf))
     request = openai(prompt="def ", ignore_eos=True, max_tokens=900)

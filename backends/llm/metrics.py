@@ -94,9 +94,13 @@ class LlmMetrics:
                 for name, about, each in histograms
             ]
             counters = [
-                ("prompt_tokens", "Tokens of prompts.", self._prompt),
-                ("cached_tokens", "Of those the ones that were not computed again.", self._cached),
-                ("generated_tokens", "Tokens generated.", self._generated),
+                ("prompt_tokens_total", "Tokens of prompts.", self._prompt),
+                (
+                    "cached_tokens_total",
+                    "Of those the ones that were not computed again.",
+                    self._cached,
+                ),
+                ("generated_tokens_total", "Tokens generated.", self._generated),
             ]
         gauges = [
             ("running", "Requests that the engine computes.", load.running),

@@ -287,7 +287,7 @@ def test_tokens_and_requests_are_counted(instance):
     answered(instance, openai(prompt="import os\n", **GREEDY))
     after = load_of(instance)
     gained = {name: after[name] - before[name] for name in after}
-    assert gained["manta_llm_generated_tokens"] == 24
+    assert gained["manta_llm_generated_tokens_total"] == 24
     assert gained["manta_llm_time_to_first_token_seconds"] > 0
     assert after["manta_llm_slots"] == 64
 

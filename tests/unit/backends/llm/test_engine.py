@@ -20,6 +20,8 @@ from tests.support.recording import execute, recorded
 from tests.support.tiny_llm import llm_context
 
 TIMEOUT_S = 60
+# The first of them may have to train the model.
+pytestmark = pytest.mark.timeout(900)
 GREEDY = {"temperature": 0, "max_tokens": 24}
 
 

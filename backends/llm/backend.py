@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend `llm`: language models that generate text for many requests at a time.
 
-`execute` hands requests to the engine and returns; responses come from the engine's thread.
+`execute` hands requests to the engine and returns when that has a slot for the next; what waits
+waits in the pool's queue. Responses come from the engine's thread.
 
 Triton: vllm_backend/src/model.py @ r25.10
 """
@@ -129,7 +130,7 @@ class LlmInstance(ModelInstance):
         self._routes = OpenAiRoutes(self._engine, parser)
 
     def execute(self, batch: ExecuteBatch) -> None:
-        """Hand the requests to the engine."""
+        """Hand the requests to the engine, and return once it has a slot for another."""
         for given in batch.requests:
             request = paced(given)
             try:
@@ -139,6 +140,7 @@ class LlmInstance(ModelInstance):
             except Exception as error:
                 logger.exception("model '%s' failed to begin a request", self._name)
                 request.fail(InternalError(f"model '{self._name}' failed: {error}"))
+        self._engine.wait_for_slot()
 
     def _begin(self, request: ExecuteRequest) -> None:
         given = {tensor.name: tensor for tensor in request.request.inputs}

@@ -5,7 +5,8 @@
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from backends.api.custom_metrics import CustomFamily, CustomMetric, MetricKind
@@ -20,6 +21,7 @@ from backends.llm.api import (
     Tokenizer,
     Usage,
 )
+from backends.llm.slots import Slots
 
 _NS_PER_S: Final = 1e9
 _FIRST_TOKEN_S: Final = (
@@ -132,13 +134,15 @@ class _MeasuredSink:
     Args:
         sink: Where it goes.
         metrics: Where it is counted.
+        ended: Called once with the request's last answer.
     """
 
-    __slots__ = ("_began_ns", "_last_ns", "_metrics", "_sink")
+    __slots__ = ("_began_ns", "_ended", "_last_ns", "_metrics", "_sink")
 
-    def __init__(self, sink: Sink, metrics: LlmMetrics) -> None:
+    def __init__(self, sink: Sink, metrics: LlmMetrics, ended: Callable[[], None]) -> None:
         self._sink = sink
         self._metrics = metrics
+        self._ended = ended
         self._began_ns = time.monotonic_ns()
         self._last_ns = 0
 
@@ -156,17 +160,25 @@ class _MeasuredSink:
             else:
                 self._metrics.first_token(now_ns - self._began_ns)
             self._last_ns = now_ns
-        if usage is not None:
-            self._metrics.ended(usage)
-        self._sink.deliver(deltas, usage)
+        if usage is None:
+            self._sink.deliver(deltas, usage)
+            return
+        self._metrics.ended(usage)
+        try:
+            self._sink.deliver(deltas, usage)
+        finally:
+            self._ended()
 
     def fail(self, error: TritonError) -> None:
         """Take the error that ends the request."""
-        self._sink.fail(error)
+        try:
+            self._sink.fail(error)
+        finally:
+            self._ended()
 
 
 class MeasuredEngine(Engine):
-    """An engine whose requests are counted.
+    """An engine whose requests are counted, and which says when it has room for another.
 
     Args:
         engine: The engine.
@@ -176,6 +188,7 @@ class MeasuredEngine(Engine):
     def __init__(self, engine: Engine, metrics: LlmMetrics) -> None:
         self._engine = engine
         self._metrics = metrics
+        self._slots = Slots(engine.capabilities.slots)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -189,7 +202,18 @@ class MeasuredEngine(Engine):
 
     def submit(self, request: LlmRequest, sink: Sink) -> int:
         """Have a request answered and counted."""
-        return self._engine.submit(request, _MeasuredSink(sink, self._metrics))
+        choices = request.choices
+        ended = partial(self._slots.give_back, choices)
+        self._slots.take(choices)
+        try:
+            return self._engine.submit(request, _MeasuredSink(sink, self._metrics, ended))
+        except BaseException:
+            ended()
+            raise
+
+    def wait_for_slot(self) -> None:
+        """Return when the engine computes less than it can, or is closed."""
+        self._slots.wait_for_one()
 
     def cancel(self, number: int) -> None:
         """End a request."""
@@ -206,6 +230,7 @@ class MeasuredEngine(Engine):
 
     def close(self) -> None:
         """Close the engine."""
+        self._slots.close()
         self._engine.close()
 
     def families(self) -> list[CustomFamily]:

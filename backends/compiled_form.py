@@ -75,6 +75,7 @@ PLAIN: Final = frozenset(
         "deployments/data_plane/face.py",
         "deployments/http/codec/infer_header.py",
         "deployments/http/codec/infer_spec.py",
+        "deployments/http/codec/openai_errors.py",
         "deployments/instance/actor.py",
         "deployments/instance/given_environment.py",
         "deployments/instance/loading.py",

@@ -159,6 +159,10 @@ class DataPlane:
             raise UnavailableError("Server exiting")
         return self._router.find(name, _parse_version(version) if version else -1)
 
+    def ready_models(self) -> list[ServedModel]:
+        """Return the ready models, each as `resolve` does without a version, by name."""
+        return [served for _, served in sorted(self._router.models.newest.items())]
+
     def first_use(self, name: str) -> Awaitable[None] | None:
         """Return what loads a model that `resolve` does not know yet; None for any other.
 

@@ -76,6 +76,7 @@ class Plane(Protocol):
     def server_ready(self) -> bool: ...  # noqa: D102
     def server_metadata(self) -> dict[str, Any]: ...  # noqa: D102
     def resolve(self, name: str, version: str = "") -> PlaneModel: ...  # noqa: D102
+    def ready_models(self) -> Sequence[PlaneModel]: ...  # noqa: D102
     def first_use(self, name: str) -> Awaitable[None] | None: ...  # noqa: D102
     def is_unread(self, name: str) -> bool: ...  # noqa: D102
     def model_ready(self, name: str, version: str = "") -> bool: ...  # noqa: D102

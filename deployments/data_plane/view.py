@@ -159,6 +159,12 @@ class CallerPlane:
         self._checks.require(Role.METADATA, name, "config")
         return self._plane.model_config_json(name, version)
 
+    def ready_models(self) -> list[PlaneModel]:
+        """Return the ready models that the caller may ask about."""
+        self._checks.require(Role.METADATA, _ANY_MODEL, "models")
+        ready = self._plane.ready_models()
+        return [model for model in ready if self._may(Role.METADATA, model.name)]
+
     # Numbers
 
     async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:

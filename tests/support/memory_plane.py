@@ -165,6 +165,9 @@ class MemoryPlane:
         self.settings = settings_plane(self.control, self.resolve)
         self.memory = RegionMemory()
 
+    def ready_models(self) -> list[Any]:
+        return [model for _, model in sorted(self.models.items())]
+
     def server_live(self) -> bool:
         return not self.exiting
 

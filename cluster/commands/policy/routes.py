@@ -26,6 +26,9 @@ _PATHS: Final[tuple[tuple[str, tuple[Role, ...]], ...]] = (
     (rf"{_REPOSITORY}/models/(?P<model>[^/]+)/(?:load|unload)", (Role.CONTROL,)),
     (r"/v2/(?:system|cuda)sharedmemory/.*", (Role.SHARED_MEMORY,)),
     (r"/metrics", (Role.METRICS,)),
+    # Which model an OpenAI request is for says its body.
+    (r"/v1/models(?:/(?P<model>[^/]+))?", (Role.METADATA,)),
+    (r"/v1/(?:audio/|images/|chat/)?[a-z]+|/(?:de)?tokenize", (Role.INFER,)),
 )
 
 

@@ -41,13 +41,14 @@ from deployments.http.codec.repository import (
     unload_dependents,
 )
 from deployments.http.kserve.compression import Compression
-from deployments.http.kserve.first_use import after_first_use, first_use_of, unquoted
 from deployments.http.kserve.generate import GenerateRoute
 from deployments.http.kserve.infer import InferRoute
 from deployments.http.kserve.rollouts import RolloutRoutes
 from deployments.http.kserve.settings import SettingsRoutes
+from deployments.http.openai.routes import OpenAIRoutes
 from deployments.http.openapi.document import make_document
 from deployments.http.server.exchange import JSON, PROTECTION, TEXT, HttpExchange
+from deployments.http.server.first_use import after_first_use, first_use_of, unquoted
 from deployments.http.server.head import HttpHead
 from deployments.http.server.routes import Handler, Match, Route, route_of
 from deployments.http.server.server import DEFAULT_BUDGET_BYTES
@@ -147,6 +148,7 @@ class HttpIngress:
             row("metadata", "/v2/manta/events", b"GET", self._on_events),
             *map(route_of, RolloutRoutes(self._plane, self._body).rows()),
             *map(route_of, SettingsRoutes(self._plane).rows()),
+            *map(route_of, OpenAIRoutes(self._plane, self._max_input_bytes).rows()),
             row("metadata", r"/v2/openapi\.json", b"GET", self._on_openapi),
         )
 

@@ -22,7 +22,7 @@ from deployments.http.codec.generate import (
 )
 from deployments.http.codec.json_text import error_body
 from deployments.http.codec.orca import load_report
-from deployments.http.kserve.infer import arrival_of
+from deployments.http.server.arrival import arrival_of
 from deployments.http.server.exchange import JSON, HttpExchange
 
 logger = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from backends.api.errors import PermissionDeniedError, TritonError, Unauthentica
 from deployments.access.contracts import Guard, Peer, Rights, Role
 from deployments.data_plane.callers import good_for_s, roles_of
 from deployments.data_plane.view_checks import outcome_of, require_any
-from deployments.http.kserve.first_use import unquoted
 from deployments.http.server.exchange import HttpExchange
+from deployments.http.server.first_use import unquoted
 from deployments.http.server.head import HttpHead
 from deployments.http.server.host import Admission, HttpApplication
 from deployments.http.server.routes import Match, Route

@@ -24,9 +24,10 @@ from deployments.http.codec.infer_request import InferDecoder
 from deployments.http.codec.infer_response import InferEncoder
 from deployments.http.codec.infer_spec import OutputsSpec
 from deployments.http.kserve.compression import Compression
+from deployments.http.server.arrival import arrival_of
 from deployments.http.server.exchange import BINARY, JSON, TEXT, HttpExchange
 from deployments.protocol.forwarded_headers import forwarded_headers
-from deployments.tracing.tracer import HTTP, Arrival, Tracer
+from deployments.tracing.tracer import Arrival
 
 logger = logging.getLogger(__name__)
 
@@ -203,14 +204,6 @@ class InferSink:
                     return
                 parts, size = _compressed(coding, parts)
         exchange.reply(200, content_type, parts, size, extra)
-
-
-def arrival_of(exchange: HttpExchange, tracer: Tracer) -> Arrival | None:
-    """Return how a request comes that is there now; None while tracing is off."""
-    if not tracer.is_on:
-        return None
-    now_ns = tracer.clock_ns()
-    return Arrival(HTTP, exchange.began_ns or now_ns, now_ns, exchange.head.headers)
 
 
 def _compressed(

@@ -11,8 +11,8 @@ from backends.api.errors import InvalidArgumentError
 from deployments.contracts.control import RolloutAction
 from deployments.data_plane.face import Plane
 from deployments.http.codec.json_text import read
-from deployments.http.kserve.first_use import unquoted
 from deployments.http.server.exchange import HttpExchange
+from deployments.http.server.first_use import unquoted
 from deployments.http.server.routes import Handler, Match, Row
 
 _ROLLOUT: Final = r"/v2/models/(?P<name>[^/]+)/rollout"

@@ -17,7 +17,6 @@ from deployments.http.server.routes import RoutedPath
 
 _OPTIONAL: Final = re.compile(r"\(\?:((?:[^()]|\([^()]*\))*)\)\?")
 _NAMED: Final = re.compile(r"\(\?P<([a-z]+)>[^()]*\)")
-_ERROR: Final = {"$ref": "#/components/responses/Error"}
 
 
 def templates(pattern: str) -> list[str]:
@@ -67,7 +66,7 @@ def make_document(routes: Iterable[RoutedPath], version: str) -> dict[str, Any]:
         "components": {
             "schemas": SCHEMAS,
             "parameters": PARAMETERS,
-            "responses": {"Error": _error_response()},
+            "responses": {"Error": _error_response(), "OpenAIError": _openai_error_response()},
         },
     }
 
@@ -75,13 +74,14 @@ def make_document(routes: Iterable[RoutedPath], version: str) -> dict[str, Any]:
 def _operation(operation: Operation, template: str, method: str, category: str) -> dict[str, Any]:
     names = re.findall(r"\{([a-z]+)\}", template)
     words = re.findall(r"[A-Za-z0-9]+", template)
+    error = {"$ref": f"#/components/responses/{operation.error}"}
     described: dict[str, Any] = {
         "operationId": "_".join((method.lower(), *words)),
         "summary": operation.summary,
         "tags": [category or "server"],
         "responses": {
             "200": {"description": "Done", "content": _contents(operation.answers)},
-            **{str(status): _ERROR for status in (*operation.errors, 403)},
+            **{str(status): error for status in (*operation.errors, 403)},
         },
     }
     if names or operation.headers:
@@ -111,4 +111,11 @@ def _error_response() -> dict[str, Any]:
             "application/json": {"schema": {"$ref": "#/components/schemas/Error"}},
             "text/plain": {"schema": {"type": "string"}},
         },
+    }
+
+
+def _openai_error_response() -> dict[str, Any]:
+    return {
+        "description": "What is wrong, as OpenAI's clients read it",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/OpenAIError"}}},
     }

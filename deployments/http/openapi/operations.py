@@ -15,6 +15,7 @@ _PLAIN: Final = (503,)
 _LOOKUP: Final = (400, 404, 503)
 _INFER: Final = (400, 404, 500, 501, 503)
 _CHANGE: Final = (400, 404, 409, 500, 501, 503)
+_OPENAI: Final = (400, 401, 404, 409, 429, 500, 503)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Operation:
         errors: Statuses besides 200 and 403.
         headers: Request headers, as names of components.
         needs_body: Whether a body must be there.
+        error: Component of the answer to what fails.
     """
 
     summary: str
@@ -36,6 +38,7 @@ class Operation:
     errors: tuple[int, ...] = _CHANGE
     headers: tuple[str, ...] = ()
     needs_body: bool = False
+    error: str = "Error"
 
 
 def _get(summary: str, schema: str, errors: tuple[int, ...] = _LOOKUP) -> Operation:
@@ -59,6 +62,26 @@ def _setting(summary: str, shown: str, takes: str) -> Operation:
 def _rollout(summary: str, takes: str = "") -> Operation:
     bodies = {_JSON: takes} if takes else {}
     return Operation(summary, {_JSON: "Rollout"}, bodies, needs_body=bool(takes))
+
+
+def _openai(summary: str, answers: dict[str, str], *, takes: str = "") -> Operation:
+    bodies = {_JSON: takes} if takes else {}
+    return Operation(summary, answers, bodies, _OPENAI, needs_body=bool(takes), error="OpenAIError")
+
+
+def _asked(summary: str) -> Operation:
+    answers = {_JSON: "OpenAIResponse"}
+    return _openai(summary, answers, takes="OpenAIRequest")
+
+
+def _streamed(summary: str) -> Operation:
+    answers = {_JSON: "OpenAIResponse", _EVENTS: "Events"}
+    return _openai(summary, answers, takes="OpenAIRequest")
+
+
+def _absent(summary: str) -> Operation:
+    # Always 404; what would be sent does not matter.
+    return _openai(summary, {_JSON: ""})
 
 
 _MODEL: Final = "/v2/models/{name}"
@@ -133,4 +156,21 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         "Register a part of a GPU's memory", "CudaRegistration", needs_body=True
     ),
     (f"{_CUDA}/unregister", "POST"): _change("Forget a region, or all"),
+    ("/v1/models", "GET"): _openai("Models with OpenAI routes", {_JSON: "OpenAIModels"}),
+    ("/v1/models/{name}", "GET"): _openai("A model with OpenAI routes", {_JSON: "OpenAIModel"}),
+    ("/v1/chat/completions", "POST"): _streamed("Answer a chat"),
+    ("/v1/completions", "POST"): _streamed("Complete a text"),
+    ("/v1/embeddings", "POST"): _asked("Vectors of texts"),
+    ("/v1/rerank", "POST"): _asked("Documents in the order in which they fit a query"),
+    ("/v1/score", "POST"): _asked("How well pairs of texts fit"),
+    ("/v1/responses", "POST"): _streamed("Answer in the form of OpenAI's Responses"),
+    ("/v1/messages", "POST"): _streamed("Answer in the form of Anthropic's Messages"),
+    ("/tokenize", "POST"): _asked("Tokens of a text"),
+    ("/detokenize", "POST"): _asked("Text of tokens"),
+    ("/v1/audio/speech", "POST"): _absent("Not served: always 404"),
+    ("/v1/audio/transcriptions", "POST"): _absent("Not served: always 404"),
+    ("/v1/audio/translations", "POST"): _absent("Not served: always 404"),
+    ("/v1/images/edits", "POST"): _absent("Not served: always 404"),
+    ("/v1/images/generations", "POST"): _absent("Not served: always 404"),
+    ("/v1/images/variations", "POST"): _absent("Not served: always 404"),
 }

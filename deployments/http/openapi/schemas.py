@@ -56,6 +56,17 @@ _LOG_VALUES: Final[Schema] = {
 
 SCHEMAS: Final[dict[str, Schema]] = {
     "Error": _object({"error": _TEXT}),
+    "OpenAIError": _object(
+        {"error": _object({"message": _TEXT, "type": _TEXT, "param": _SETTING, "code": _SETTING})},
+        {"type": _TEXT},
+    ),
+    # What else it has is the engine's to say, which reads it.
+    "OpenAIRequest": _object(
+        {"model": _TEXT}, {"stream": {"type": ["boolean", "null"]}}, rest=True
+    ),
+    "OpenAIResponse": {"type": "object"},
+    "OpenAIModel": _object({"id": _TEXT, "object": _TEXT, "created": _COUNT, "owned_by": _TEXT}),
+    "OpenAIModels": _object({"object": _TEXT, "data": _list(_ref("OpenAIModel"))}),
     "OpenApi": _object({"openapi": _TEXT, "info": {"type": "object"}}, rest=True),
     "Binary": {"type": "string", "format": "binary"},
     "Events": _object({"data": _TEXT}, rest=True),

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 from backends.api.errors import HTTP_STATUS, TritonError, UnauthenticatedError
+from deployments.http.codec import openai_errors
 from deployments.http.codec.json_text import error_body
 from deployments.http.server.head import HttpHead
 
@@ -182,18 +183,26 @@ class HttpExchange:
         self.reply(status, JSON, (body,), len(body), PROTECTION)
 
     def fail(self, error: TritonError, content_type: bytes = JSON, extra: bytes = b"") -> None:
-        """Answer with an error's status and text."""
+        """Answer with an error's status and text, in the form that its route's clients read."""
         if isinstance(error, UnauthenticatedError):
             extra += _CHALLENGE
         if error.retry_after_s:
             extra += b"Retry-After: %d\r\n" % math.ceil(error.retry_after_s)
+        if openai_errors.has_openai_form(self.head.url):
+            status, body = openai_errors.failure(error, self.head.url)
+            self.reply(status, JSON, (body,), len(body), PROTECTION + extra)
+            return
         self.fail_text(HTTP_STATUS[error.code], error.message, content_type, extra)
 
     def fail_text(
         self, status: int, message: str, content_type: bytes = JSON, extra: bytes = b""
     ) -> None:
         """Answer with an error that has no Triton code."""
-        body = error_body(message)
+        if openai_errors.has_openai_form(self.head.url):
+            content_type = JSON
+            body = openai_errors.failure_of_status(status, message, self.head.url)
+        else:
+            body = error_body(message)
         self.reply(status, content_type, (body,), len(body), PROTECTION + extra)
 
     @property

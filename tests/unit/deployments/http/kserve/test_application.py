@@ -9,8 +9,8 @@ import tritonclient.http as httpclient
 
 from backends.api.errors import InvalidArgumentError, NotFoundError, TritonError
 from backends.api.model_config import ModelConfig
-from deployments.http.kserve.first_use import unquoted
 from deployments.http.kserve.servers import make_metrics_server
+from deployments.http.server.first_use import unquoted
 from deployments.supervision.memory_budget import MemoryBudget
 from tests.support.http_plane import (
     FakePlane,

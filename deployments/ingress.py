@@ -253,6 +253,7 @@ class Ingress:
             "http": self._http_server,
             "grpc": self._grpc_server,
             "metrics": self._metrics_server,
+            "openai": self._http_server,
         }
         taken = []
         for name, (host, port) in self._settings.addresses.items():

@@ -28,6 +28,7 @@ class IngressSettings:
         http: Address and port; None when off.
         grpc: Address and port; None when off.
         metrics: Address and port; None when off.
+        openai: Address and port of one more HTTP server; None when off.
         grpc_server: ``own`` or ``grpcio``.
         http_max_input_bytes: ``--http-max-input-size``.
         grpc_options: Values of the flags in
@@ -98,6 +99,7 @@ class IngressSettings:
     access_policy: str = ""
     unix_socket_mode: int = DEFAULT_MODE
     metrics_tls: TlsFiles | None = None
+    openai: tuple[str, int] | None = None
 
     @property
     def restricted_headers(self) -> frozenset[str]:
@@ -110,7 +112,12 @@ class IngressSettings:
     @property
     def addresses(self) -> dict[str, Address]:
         """Addresses by protocol, for those that are on."""
-        rows = {"http": self.http, "grpc": self.grpc, "metrics": self.metrics}
+        rows = {
+            "http": self.http,
+            "grpc": self.grpc,
+            "metrics": self.metrics,
+            "openai": self.openai,
+        }
         return {name: address for name, address in rows.items() if address is not None}
 
     @property

@@ -247,9 +247,13 @@ def _ports(values: Mapping[str, Any]) -> Iterator[str]:
         ("HTTP", values["allow_http"], values["http_address"], values["http_port"]),
         ("GRPC", values["allow_grpc"], values["grpc_address"], values["grpc_port"]),
         ("metrics", values["allow_metrics"], values["metrics_address"], values["metrics_port"]),
+        ("OpenAI", bool(values["openai_port"]), values["http_address"], values["openai_port"]),
         ("SageMaker", values["allow_sagemaker"], "0.0.0.0", values["sagemaker_port"]),  # noqa: S104 - as Triton binds
         ("Vertex AI", values["allow_vertex_ai"], "0.0.0.0", values["vertex_ai_port"]),  # noqa: S104 - as Triton binds
     )
+    if values["openai_port"] and not values["allow_http"]:
+        # It has HTTP's address and TLS; off, these are not checked.
+        yield "--openai-port serves what the HTTP port does; leave out --allow-http=false"
     seen: dict[tuple[str, int], str] = {}
     for name, is_on, address, number in rows:
         if is_on and is_unix(address):

@@ -17,7 +17,7 @@ _LARGEST_MODE: Final = 0o777
 
 _on_demand, _lanes, _nodes = Group("On demand"), Group("Lanes"), Group("Nodes")
 _starting, _forking, _access = Group("Starting"), Group("Fork Server"), Group("Access")
-_admission, _captures = Group("Admission"), Group("Captures")
+_admission, _captures, _openai = Group("Admission"), Group("Captures"), Group("OpenAI")
 
 
 def _port_range(text: str) -> str:
@@ -92,6 +92,12 @@ class OwnOptions:
         "Part of a node's memory that instances may use in mode ondemand before the least recently"
         " used scale to zero.",
         values.fraction,
+    )
+    openai_port: int = _openai(
+        0,
+        "One more port, at the address and with the TLS of HTTP, that serves what the HTTP port"
+        " does, for clients of Triton's OpenAI front end, which is at 9000. 0: none.",
+        values.port,
     )
     lane_slab_threshold_bytes: int = _lanes(
         65536, "Tensors from this size on travel through shared memory within a node.", least=1

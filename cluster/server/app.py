@@ -60,6 +60,7 @@ def settings_from(
         http=ports["http"],
         grpc=ports["grpc"],
         metrics=ports["metrics"],
+        openai=ports["openai"],
         grpc_server=options.grpc_server,
         http_max_input_bytes=options.http_max_input_size,
         lanes=lane_settings(options),

@@ -78,6 +78,7 @@ def listeners(options: ServerOptions) -> tuple[tuple[str, bool, str, int], ...]:
         ("http", options.allow_http, options.http_address, options.http_port),
         ("grpc", options.allow_grpc, options.grpc_address, options.grpc_port),
         ("metrics", options.allow_metrics, metrics_address, options.metrics_port),
+        ("openai", bool(options.openai_port), options.http_address, options.openai_port),
     )
 
 

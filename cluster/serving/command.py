@@ -224,9 +224,10 @@ def _say_ready(
     speaker: Speaker,
     say: Say,
 ) -> None:
+    from cluster.options.checks import TLS_PORTS  # noqa: PLC0415
     from cluster.serving.texts import Ready, started_lines  # noqa: PLC0415
 
-    has_tls = frozenset(name for name in addresses if getattr(options, f"{name}_use_ssl"))
+    has_tls = frozenset(name for name in TLS_PORTS if getattr(options, f"{name}_use_ssl"))
     ready = Ready(rows, addresses, has_tls, speaker.passed_s)
     is_json = options.log_format == _JSON
     if is_json:

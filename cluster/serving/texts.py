@@ -112,7 +112,8 @@ class Ready:
     def urls(self) -> dict[str, str]:
         """Return where the ports are, by protocol."""
         found = {}
-        for name, end in (("http", ""), ("grpc", ""), ("metrics", "/metrics")):
+        ends = {"http": "", "openai": "/v1", "grpc": "", "metrics": "/metrics"}
+        for name, end in ends.items():
             address = self.addresses.get(name, "")
             if is_unix(address):
                 found[name] = address
@@ -123,14 +124,15 @@ class Ready:
 
     def box(self) -> str:
         """Return what a person reads: models, URLs, how to stop."""
-        names = {"http": "HTTP", "grpc": "gRPC", "metrics": "Metrics"}
+        names = {"http": "HTTP", "openai": "OpenAI", "grpc": "gRPC", "metrics": "Metrics"}
         urls = [f"  {names[name]:8} {url}" for name, url in self.urls().items()]
         blocks = [self.summary(), *self.failures(), "\n".join(urls)]
         blocks.append("Ctrl-C stops the server.")
         return "\n".join((_RULE, "\n\n".join(filter(None, blocks)), _RULE))
 
     def _scheme(self, protocol: str) -> str:
-        return "https" if protocol in self.has_tls else "http"
+        has_tls = ("http" if protocol == "openai" else protocol) in self.has_tls
+        return "https" if has_tls else "http"
 
 
 def reachable(address: str) -> str:

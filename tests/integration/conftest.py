@@ -18,6 +18,7 @@ import tritonclient.http as triton_http
 from cluster.cli import main as manta
 from scripts import bench_overload
 from tests.support.broken_repositories import onnx_file
+from tests.support.free_ports import free_ports
 from tests.support.last_users import (
     bring_together,
     half_of,
@@ -193,8 +194,15 @@ def mismatches(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def openai_port() -> int:
+    """The port of `surface` for OpenAI's clients."""
+    return free_ports(1).first
+
+
+@pytest.fixture(scope="session")
 def surface(
     redis_port: int | None,
+    openai_port: int,
     backends: Path,
     captures: Path,
     traces: Path,
@@ -222,6 +230,7 @@ def surface(
         "--load-model=*",
         "--allow-client-shm=true",
         "--ingress-per-node=2",
+        f"--openai-port={openai_port}",
         "--http-header-forward-pattern=^x-.*",
         "--grpc-header-forward-pattern=^x-.*",
         "--metrics-config=summary_latencies=true",

@@ -73,6 +73,12 @@ def test_models_are_listed(client: openai.OpenAI) -> None:
     assert client.models.retrieve("parrot").owned_by == "manta"
 
 
+def test_the_port_for_openai_serves_the_same(client: openai.OpenAI, openai_port: int) -> None:
+    there = client.with_options(base_url=f"http://127.0.0.1:{openai_port}/v1")
+    assert said(there, "parrot", "to be or") == ("to be or", 4)
+    assert [each.id for each in there.models.list()] == [each.id for each in client.models.list()]
+
+
 def test_errors_are_the_clients_own_classes(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as unknown:
         said(client, "nobody", "hello")

@@ -91,6 +91,15 @@ def test_a_restriction_that_is_refused_keeps_its_secret():
             "port 0.0.0.0:8000",
         ),
         (
+            [REPOSITORY, "--openai-port=9000", "--allow-http=false"],
+            "--openai-port serves what the HTTP port does; leave out --allow-http=false",
+        ),
+        (
+            [REPOSITORY, "--openai-port=8001"],
+            "The server cannot listen to GRPC requests and OpenAI requests at the same address and "
+            "port 0.0.0.0:8001",
+        ),
+        (
             [REPOSITORY, "--grpc-header-forward-pattern=(?-x)a"],
             "--grpc-header-forward-pattern '(?-x)a' is not a regular expression: missing : at "
             "position 4; give one in the syntax of Python's re",

@@ -34,6 +34,14 @@ def test_an_ingress_gets_only_the_listeners_that_are_on():
     assert settings.http == ("127.0.0.1", 8000)
     assert settings.grpc is None
     assert settings.metrics == ("127.0.0.1", 8002)
+    assert settings.openai is None
+    assert settings.addresses.keys() == {"http", "metrics"}
+
+
+def test_a_port_for_openai_is_at_the_address_of_http():
+    given = {"model_repository": "/m", "http_address": "127.0.0.1", "openai_port": 9000}
+    settings = settings_from(from_mapping(given))
+    assert settings.addresses["openai"] == ("127.0.0.1", 9000)
 
 
 @pytest.mark.filterwarnings("ignore:The `metrics_interval_s`:DeprecationWarning")

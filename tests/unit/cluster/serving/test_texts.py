@@ -89,9 +89,15 @@ def test_models_that_failed_are_counted_and_each_has_its_reason() -> None:
 
 
 def test_ports_with_tls_and_sockets_are_named_as_clients_reach_them() -> None:
-    addresses = {"http": "127.0.0.1:1", "grpc": "unix:/run/grpc.sock", "metrics": "127.0.0.1:2"}
+    addresses = {
+        "http": "127.0.0.1:1",
+        "grpc": "unix:/run/grpc.sock",
+        "metrics": "127.0.0.1:2",
+        "openai": "127.0.0.1:3",
+    }
     assert Ready([], addresses, frozenset({"http"}), 0.0).urls() == {
         "http": "https://127.0.0.1:1",
+        "openai": "https://127.0.0.1:3/v1",
         "grpc": "unix:/run/grpc.sock",
         "metrics": "http://127.0.0.1:2/metrics",
     }

@@ -163,10 +163,10 @@ class OpenAIRoutes:
         answer = passing.Passing(model.name) if is_own else self._text_answer(route, asked)
         form = Events(exchange, Framing(route)) if asked.stream else Whole(exchange, model.name)
         sink = OpenAISink(exchange, model.name, answer, form)
-        # From here the request alone keeps the body.
-        exchange.body = b""
         headers = exchange.head.headers
         sink.started(self._plane.infer(model, request, sink, headers, arrival=arrival))
+        # From here the request alone keeps the body.
+        exchange.body = b""
 
     def _text_answer(self, route: str, asked: Asked) -> Answer:
         kind, answer_id, created = KINDS[route], uuid.uuid4().hex, int(self._wall_s())

@@ -4,6 +4,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from deployments.data_plane.face import Plane, PlaneSettings
 from deployments.data_plane.policy_tenants import PolicyTenants
 from deployments.data_plane.view import CallerPlane
 from deployments.security.caller import ANONYMOUS
-from tests.support.http_plane import FakePlane
+from tests.support.http_plane import FakePlane, add_sub, simple_config
 from tests.support.key_guard import EVERYTHING, rights_of
 from tests.support.lane_rig import Sink
 
@@ -50,6 +51,7 @@ PLANE: dict[str, tuple[Callable[[Any, str], Any], tuple[Role, ...]] | None] = {
     "says_ready": (lambda plane, name: plane.says_ready(name), (Role.HEALTH,)),
     "is_unread": (lambda plane, name: plane.is_unread(name), (Role.HEALTH,)),
     "server_metadata": (lambda plane, name: plane.server_metadata(), (Role.METADATA,)),
+    "ready_models": (lambda plane, name: plane.ready_models(), (Role.METADATA,)),
     "model_metadata": (lambda plane, name: plane.model_metadata(name), (Role.METADATA,)),
     "model_config": (lambda plane, name: plane.model_config(name), (Role.METADATA,)),
     "model_config_json": (lambda plane, name: plane.model_config_json(name), (Role.METADATA,)),
@@ -175,6 +177,8 @@ async def test_lists_tell_of_what_the_caller_may_ask_for() -> None:
     assert await plane.repository.instances() == [{"model": "a"}]
     assert await plane.repository.events(since=0) == [{"model": ""}, {"model": "a"}]
     assert (await plane.statistics())["model_stats"] == [{"name": "c"}]
+    whole.add(replace(simple_config(), name="a"), add_sub)
+    assert [each.name for each in plane.ready_models()] == ["a"]
 
 
 @pytest.mark.parametrize("pattern", ["simple", "s*", "?*"])

@@ -135,10 +135,25 @@ class OpenVinoEngine(Engine):
             logger.error("the engine of model '%s' does not end its step", self._name)
 
     def _run(self) -> None:
+        try:
+            self._turn()
+        # Without its thread the engine would leave all requests unanswered.
+        except Exception:
+            logger.exception("the engine of model '%s' has ended", self._name)
+            self._is_healthy = False
+        with self._changed:
+            self._is_closed = True
+            for number, request, sink in self._arrived:
+                self._running[number] = Running(request, sink, [])
+            self._arrived = []
+        self._fail_all(self._closed())
+        # On the thread that has used it.
+        del self._pipeline
+
+    def _turn(self) -> None:
         while self._take():
             self._drop_unwanted()
             try:
-                # Also after the last request was cancelled: its memory is freed by a step.
                 if self._pipeline.has_non_finished_requests():
                     self._pipeline.step()
                     self._cache_usage = self._pipeline.get_metrics().cache_usage / 100.0
@@ -147,9 +162,6 @@ class OpenVinoEngine(Engine):
                 self._recover(said(error))
                 continue
             self._deliver()
-        self._fail_all(self._closed())
-        # On the thread that has used it.
-        del self._pipeline
 
     def _recover(self, reason: str) -> None:
         """Fail all requests, and make the pipeline usable again.
@@ -195,14 +207,18 @@ class OpenVinoEngine(Engine):
     def _take(self) -> bool:
         """Begin what has come; False once the engine is closed."""
         with self._changed:
-            while not (self._arrived or self._running or self._is_closed):
+            # A step frees the memory of a request that was cancelled, also of the last one.
+            while not (
+                self._arrived
+                or self._running
+                or self._is_closed
+                or self._pipeline.has_non_finished_requests()
+            ):
                 self._cancelled.clear()
                 self._changed.wait()
-            arrived, self._arrived = self._arrived, []
             if self._is_closed:
-                for number, request, sink in arrived:
-                    self._running[number] = Running(request, sink, [])
                 return False
+            arrived, self._arrived = self._arrived, []
             cancelled, self._cancelled = self._cancelled, set()
         for number, request, sink in arrived:
             self._begin(number, request, sink)

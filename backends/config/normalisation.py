@@ -52,6 +52,9 @@ _FORMATS = (
     _Format("model.pt", "pytorch", _LIBTORCH),
     _Format("model.pt2", "pytorch", "torch_aoti"),
     _Format("model.py", "python", is_directory=None),
+    _Format("model.gguf", "llm"),
+    # An export of a language model by OpenVINO.
+    _Format("model", "llm", is_directory=True),
 )
 _PLATFORM_ALIASES = {"libtorch": _LIBTORCH}
 BACKEND_PLATFORMS: dict[str, frozenset[str]] = {

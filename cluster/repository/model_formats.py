@@ -23,6 +23,7 @@ from cluster.repository.trees import files_below
 
 _HEAD_BYTES: Final = 1 << 16
 _PICKLES: Final = frozenset({".pkl", ".pickle", ".joblib"})
+_LLM_TOKENIZER: Final = "openvino_tokenizer.xml"
 _GRAPH_NODE, _MODEL_GRAPH = 1, 7
 _MAX_CHECKPOINT_PART: Final = 99
 
@@ -93,6 +94,8 @@ XGBOOST_JSON = ModelFormat("an XGBoost forest (JSON)", "fil", "xgboost.json", ""
 XGBOOST_UBJ = ModelFormat("an XGBoost forest (UBJSON)", "fil", "xgboost.ubj", "", "xgboost_ubj")
 LIGHTGBM = ModelFormat("a LightGBM forest", "fil", "model.txt", "", "lightgbm")
 TREELITE = ModelFormat("a Treelite checkpoint", "fil", "checkpoint.tl", "", "treelite_checkpoint")
+GGUF = ModelFormat("a language model (GGUF)", "llm", "model.gguf")
+LLM_FOLDER = ModelFormat("a language model (OpenVINO's export)", "llm", "model")
 PYTHON = ModelFormat("a model.py", "python", "model.py")
 
 _TORCH: Final = {
@@ -121,6 +124,14 @@ def find_model(path: Path) -> FoundModel:
 def _in_folder(path: Path) -> FoundModel:
     if (path / "saved_model.pb").is_file():
         return FoundModel(SAVED_MODEL, _below(path, f"{SAVED_MODEL.filename}/"))
+    if (path / _LLM_TOKENIZER).is_file():
+        return FoundModel(LLM_FOLDER, _below(path, f"{LLM_FOLDER.filename}/"))
+    if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
+        raise InvalidArgumentError(
+            f"'{path}' is a folder of Hugging Face, which no engine here opens: export it once "
+            f"with 'optimum-cli export openvino --model {path} OUTPUT', in an environment with "
+            "optimum-intel, and take OUTPUT, or take a GGUF file"
+        )
     files = sorted(each for each in path.iterdir() if each.is_file() and each.name[0] != ".")
     # What is beside a model.py is its own, pickles and weights of other formats too: not looked at.
     own = [each for each in files if each.name == PYTHON.filename and _python(each, b"")]
@@ -201,6 +212,10 @@ def _savedmodel_file(path: Path, head: bytes) -> ModelFormat | None:
     return None
 
 
+def _gguf(path: Path, head: bytes) -> ModelFormat | None:
+    return GGUF if head.startswith(b"GGUF") else None
+
+
 def _plan(path: Path, head: bytes) -> ModelFormat | None:
     is_plan = head[:4] in {b"ftrt", b"ptrt"} or path.suffix in {".plan", ".engine"}
     return PLAN if is_plan and head else None
@@ -268,6 +283,7 @@ _PROBES: Final[tuple[Probe, ...]] = (
     _pickle,
     _savedmodel_file,
     _zip,
+    _gguf,
     _plan,
     _ir,
     _lightgbm,
@@ -282,6 +298,6 @@ def _unknown(path: Path) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"'{path}' is of no format that is known: expected ONNX, TorchScript, an exported program "
         "or AOTInductor package of PyTorch, a SavedModel folder, a GraphDef, an OpenVINO IR, a "
-        "TensorRT plan, a forest of XGBoost (JSON, UBJSON), LightGBM (text) or Treelite, a "
-        "model.py or a model's folder of a Triton repository"
+        "TensorRT plan, a GGUF file, a forest of XGBoost (JSON, UBJSON), LightGBM (text) or "
+        "Treelite, a model.py or a model's folder of a Triton repository"
     )

@@ -20,6 +20,10 @@ from cluster.repository.version_policy import find_versions
 _CONFIG: Final = "config.pbtxt"
 # Names of files that say nothing of the model; their folder's does.
 _USUAL_STEMS: Final = frozenset({"model", "saved_model", "checkpoint", "xgboost"})
+# What the folder of a model has at its top, and no repository.
+_MARKS: Final = frozenset(
+    {"saved_model.pb", "model.py", "openvino_tokenizer.xml", "model.safetensors"}
+)
 # KServe's name of what a pod serves; clients ask for the model by it.
 _NAME_VARIABLE: Final = "INFERENCE_SERVICE_NAME"
 
@@ -133,7 +137,7 @@ def _is_loose(place: Path) -> bool:
         names = {each.name for each in place.iterdir() if not each.name.startswith(".")}
     except OSError:
         return False
-    if names & {"saved_model.pb", "model.py"}:
+    if names & _MARKS:
         return True
     if any((place / name).is_dir() for name in names):
         return False

@@ -42,6 +42,7 @@ def written(name: str, content: bytes) -> Callable[[Path], Path]:
         (written("any.bin", onnx_file()), model_formats.ONNX),
         (written("graph.pb", GRAPH_DEF), model_formats.GRAPH_DEF),
         (written("net.engine", b"ftrt\0\0"), model_formats.PLAN),
+        (written("chat.bin", b"GGUF\3\0\0\0"), model_formats.GGUF),
         (written("a.json", b'{"learner": {}}'), model_formats.XGBOOST_JSON),
         (written("a.json", b'{\n "learner": {}}'), model_formats.XGBOOST_JSON),
         (written("a.ubj", b"{L\0\0\0\0\0\0\0\x07learner{}"), model_formats.XGBOOST_UBJ),
@@ -100,6 +101,20 @@ def test_modules_beside_a_model_py_come_along(tmp_path: Path) -> None:
     (tmp_path / "__pycache__").mkdir()
     written("__pycache__/part.pyc", b"")(tmp_path)
     assert list(find_model(tmp_path).files) == ["model.py", "part.py"]
+
+
+def test_an_export_of_a_language_model_is_a_folder_and_its_source_is_refused(
+    tmp_path: Path,
+) -> None:
+    written("config.json", b"{}")(tmp_path)
+    written("model.safetensors", b"")(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="optimum-cli export openvino"):
+        find_model(tmp_path)
+    for name in ("openvino_model.xml", "openvino_tokenizer.xml"):
+        written(name, b"<net/>")(tmp_path)
+    found = find_model(tmp_path)
+    assert found.format == model_formats.LLM_FOLDER
+    assert "model/openvino_tokenizer.xml" in found.files
 
 
 def test_weights_beside_a_model_py_come_along_unread(tmp_path: Path) -> None:

@@ -255,7 +255,8 @@ def _pickle(path: Path, head: bytes) -> ModelFormat | None:
         raise InvalidArgumentError(
             f"'{path}' is a pickle, which is not read, because that runs code from the file; load "
             "it in a model.py and add the folder of both, or make a checkpoint of a forest that "
-            f"you trust with 'python -m backends.fil.convert_sklearn {path.name} checkpoint.tl'"
+            "you trust with 'python -m backends.fil.convert_sklearn "
+            f"{path.name} checkpoint.tl'"
         )
     return None
 

@@ -8,7 +8,7 @@ import pytest
 
 # Fixtures of a module or package that take a second or more. Whichever test asks first pays, so
 # each test that asks is slow: a mark on some of them would leave the price to the next.
-SLOW_FIXTURES: Final = frozenset({"backend_directory", "programs", "tiny_llm"})
+SLOW_FIXTURES: Final = frozenset({"backend_directory", "programs"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,12 +17,18 @@ from backends.api.errors import (
 from backends.api.request import tensor_as_numpy
 from tests.support.models import load
 from tests.support.recording import execute, recorded
-from tests.support.tiny_llm import llm_context
+from tests.support.tiny_llm import TinyLlm, llm_context, make_tiny_llm
 
 TIMEOUT_S = 60
 # The first of them may have to train the model.
 pytestmark = pytest.mark.timeout(900)
 GREEDY = {"temperature": 0, "max_tokens": 24}
+
+
+@pytest.fixture(scope="module")
+def tiny_llm(tmp_path_factory) -> TinyLlm:
+    """A language model of 2 million parameters."""
+    return make_tiny_llm(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")

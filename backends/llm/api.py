@@ -196,18 +196,14 @@ class Engine(ABC):
         """Its tokenizer."""
 
     @abstractmethod
-    def submit(self, request: LlmRequest, sink: Sink) -> int:
-        """Have a request answered, and return its number; from any thread, at once.
+    def submit(self, request: LlmRequest, sink: Sink) -> None:
+        """Have a request answered; from any thread, at once.
 
         What the engine refuses later the sink is told.
 
         Raises:
             UnavailableError: The engine is closed.
         """
-
-    @abstractmethod
-    def cancel(self, number: int) -> None:
-        """Fail a request with CANCELLED within a step; from any thread."""
 
     @abstractmethod
     def metrics(self) -> EngineLoad:

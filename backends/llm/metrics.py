@@ -200,13 +200,13 @@ class MeasuredEngine(Engine):
         """Its tokenizer."""
         return self._engine.tokenizer
 
-    def submit(self, request: LlmRequest, sink: Sink) -> int:
+    def submit(self, request: LlmRequest, sink: Sink) -> None:
         """Have a request answered and counted."""
         choices = request.choices
         ended = partial(self._slots.give_back, choices)
         self._slots.take(choices)
         try:
-            return self._engine.submit(request, _MeasuredSink(sink, self._metrics, ended))
+            self._engine.submit(request, _MeasuredSink(sink, self._metrics, ended))
         except BaseException:
             ended()
             raise
@@ -214,10 +214,6 @@ class MeasuredEngine(Engine):
     def wait_for_slot(self) -> None:
         """Return when the engine computes less than it can, or is closed."""
         self._slots.wait_for_one()
-
-    def cancel(self, number: int) -> None:
-        """End a request."""
-        self._engine.cancel(number)
 
     def metrics(self) -> EngineLoad:
         """Return how busy the engine is."""

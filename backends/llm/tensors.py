@@ -164,6 +164,10 @@ def _sampling_parameters(
                 f"{_FAILED}input '{_SAMPLING}' is no JSON ({error}): "
                 f"'{shorten(text.decode(errors='replace'), 80)}'"
             ) from None
+        except RecursionError:
+            raise InvalidArgumentError(
+                f"{_FAILED}input '{_SAMPLING}' is nested too deeply: send fewer levels"
+            ) from None
     # Parameters of a request are often texts.
     return convert(loaded, _SamplingParameters, _SAMPLING, strict=False)
 

@@ -331,3 +331,16 @@ def test_requests_of_an_engine_that_closes_fail(tiny_llm, tmp_path):
     late = openai(prompt="def ")
     execute(instance, late)
     assert isinstance(late.error, UnavailableError)
+
+
+@pytest.mark.parametrize("depth", [100, 100_000])
+def test_a_schema_nested_too_deeply_fails_its_request_alone(instance, depth):
+    schema = '{"items":' * depth + "{}" + "}" * depth
+    parameters = json.dumps({"max_tokens": 1, "guided_decoding": {"json": schema}})
+    deep = tensors("a", sampling_parameters=parameters.encode())
+    execute(instance, deep)
+    assert deep.done.wait(TIMEOUT_S)
+    assert isinstance(deep.answers[-1], InvalidArgumentError)
+    execute(instance, other := tensors("a"))
+    assert other.done.wait(TIMEOUT_S)
+    assert not isinstance(other.answers[-1], Exception)

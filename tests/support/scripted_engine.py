@@ -66,7 +66,7 @@ class ScriptedEngine(Engine):
     def tokenizer(self) -> CharacterTokenizer:
         return self._tokenizer
 
-    def submit(self, request: LlmRequest, sink: Sink) -> int:
+    def submit(self, request: LlmRequest, sink: Sink) -> None:
         self.requests.append(request)
         made = [self._texts[at % len(self._texts)] for at in range(request.choices)]
         cut = [text[: request.most_tokens] for text in made]
@@ -83,10 +83,6 @@ class ScriptedEngine(Engine):
             has_ended = begin + self._piece >= max(map(len, cut))
             usage = Usage(len(request.prompt), sum(map(len, cut)), 2) if has_ended else None
             sink.deliver(deltas, usage)
-        return len(self.requests)
-
-    def cancel(self, number: int) -> None:
-        del number
 
     def metrics(self) -> EngineLoad:
         return EngineLoad(0, 0, 0.0)

@@ -177,6 +177,8 @@ def read_body(text: bytes, kind: type[Body]) -> Body:
         loaded = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"the body is no JSON: {error}") from None
+    except RecursionError:
+        raise InvalidArgumentError("the body is nested too deeply: send fewer levels") from None
     return convert(loaded, kind, "the body")
 
 

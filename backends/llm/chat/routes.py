@@ -5,7 +5,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from backends.api.errors import InvalidArgumentError
+from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.quoting import quote_names, shorten
 from backends.llm.api import Engine, LlmRequest
 from backends.llm.chat.answers import Answer, Reply, StreamedAnswer, WholeAnswer
@@ -44,7 +44,6 @@ class OpenAiRoutes:
 
         Raises:
             InvalidArgumentError: The engine has no such route, or a field of the body is wrong.
-            UnavailableError: The engine is closed.
         """
         known = self._engine.capabilities.routes
         if route not in known or route not in self._by_route:
@@ -79,5 +78,9 @@ class OpenAiRoutes:
         answer: Answer = WholeAnswer(*common)
         if body.stream:
             answer = StreamedAnswer(*common, has_usage_chunk=body.has_usage_chunk)
-        for request, part in zip(requests, answer.parts(), strict=True):
-            self._engine.submit(request, part)
+        try:
+            for request, part in zip(requests, answer.parts(), strict=True):
+                self._engine.submit(request, part)
+        except TritonError as error:
+            # The prompts before it are under way: the answer that they share ends here.
+            answer.fail(error)

@@ -71,8 +71,7 @@ class OpenVinoEngine(Engine):
         routes = (CHAT, COMPLETIONS) if self._tokenizer.has_chat_template else (COMPLETIONS,)
         self._capabilities = Capabilities(routes, settings[SLOTS], files.context_tokens)
         self._changed = threading.Condition()
-        self._arrived: list[tuple[int, LlmRequest, Sink]] = []
-        self._cancelled: set[int] = set()
+        self._arrived: list[tuple[LlmRequest, Sink]] = []
         self._running: dict[int, Running] = {}
         self._numbers = itertools.count(1)
         self._handle_numbers = itertools.count(1)
@@ -99,8 +98,8 @@ class OpenVinoEngine(Engine):
         """Whether it can take steps; no while it recovers from one that failed."""
         return self._is_healthy
 
-    def submit(self, request: LlmRequest, sink: Sink) -> int:
-        """Have a request answered, and return its number; from any thread, at once.
+    def submit(self, request: LlmRequest, sink: Sink) -> None:
+        """Have a request answered; from any thread, at once.
 
         Raises:
             UnavailableError: The engine is closed.
@@ -108,15 +107,7 @@ class OpenVinoEngine(Engine):
         with self._changed:
             if self._is_closed:
                 raise self._closed()
-            number = next(self._numbers)
-            self._arrived.append((number, request, sink))
-            self._changed.notify()
-        return number
-
-    def cancel(self, number: int) -> None:
-        """Fail a request with CANCELLED within a step; from any thread."""
-        with self._changed:
-            self._cancelled.add(number)
+            self._arrived.append((request, sink))
             self._changed.notify()
 
     def metrics(self) -> EngineLoad:
@@ -143,8 +134,8 @@ class OpenVinoEngine(Engine):
             self._is_healthy = False
         with self._changed:
             self._is_closed = True
-            for number, request, sink in self._arrived:
-                self._running[number] = Running(request, sink, [])
+            for request, sink in self._arrived:
+                self._running[next(self._numbers)] = Running(request, sink, [])
             self._arrived = []
         self._fail_all(self._closed())
         # On the thread that has used it.
@@ -214,28 +205,29 @@ class OpenVinoEngine(Engine):
                 or self._is_closed
                 or self._pipeline.has_non_finished_requests()
             ):
-                self._cancelled.clear()
                 self._changed.wait()
             if self._is_closed:
                 return False
             arrived, self._arrived = self._arrived, []
-            cancelled, self._cancelled = self._cancelled, set()
-        for number, request, sink in arrived:
-            self._begin(number, request, sink)
-        for number in cancelled:
-            self._let_go(number, RequestCancelledError(_CANCELLED))
+        for request, sink in arrived:
+            self._begin(request, sink)
         return True
 
-    def _begin(self, number: int, request: LlmRequest, sink: Sink) -> None:
+    def _begin(self, request: LlmRequest, sink: Sink) -> None:
         if sink.is_cancelled:
             Running(request, sink, []).fail(RequestCancelledError(_CANCELLED))
             return
         try:
-            self._running[number] = begin(
+            self._running[next(self._numbers)] = begin(
                 self._pipeline, request, sink, self._handle_numbers, self._name
             )
         except TritonError as error:
-            sink.fail(error)
+            Running(request, sink, []).fail(error)
+        # Whatever is wrong with a request must not end the engine.
+        except Exception as error:
+            logger.exception("model '%s' failed to begin a request", self._name)
+            failed = InternalError(f"model '{self._name}' failed to begin the request: {error}")
+            Running(request, sink, []).fail(failed)
 
     def _drop_unwanted(self) -> None:
         for number in [

@@ -30,9 +30,14 @@ def check_schema(text: str) -> None:
     """
     try:
         whole = json.loads(text)
+        _check(whole, whole, "$", 0)
     except ValueError as error:
         raise InvalidArgumentError(f"the JSON schema is no JSON: {error}") from None
-    _check(whole, whole, "$", 0)
+    except RecursionError:
+        raise InvalidArgumentError(
+            f"the JSON schema, or a pattern in it, is nested too deeply, expected at most "
+            f"{_MOST_DEPTH} levels"
+        ) from None
 
 
 def _check(schema: Any, whole: Any, path: str, depth: int) -> None:
@@ -76,7 +81,7 @@ def _check_texts(schema: Mapping[str, Any], whole: Any, path: str) -> None:
     if "pattern" in schema:
         try:
             re.compile(schema["pattern"])
-        except (re.error, TypeError):
+        except (re.error, TypeError, OverflowError):
             raise _wrong(f"{path}.pattern", schema["pattern"], "a regular expression") from None
     if "$ref" in schema and not _is_found(schema["$ref"], whole):
         raise _wrong(f"{path}.$ref", schema["$ref"], "a place in this schema, '#/$defs/NAME'")

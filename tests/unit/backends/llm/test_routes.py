@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from backends.api.errors import InvalidArgumentError
+from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.llm.api import Usage
 from backends.llm.chat.routes import OpenAiRoutes
 from tests.support.scripted_engine import RecordingReply, ScriptedEngine
@@ -204,10 +204,32 @@ def test_an_answer_is_cancelled_when_nobody_waits_for_it():
     class Waiting(ScriptedEngine):
         def submit(self, request, sink):
             self.sink = sink
-            return 1
 
     engine = Waiting("x")
     reply = chat(engine)
     assert not engine.sink.is_cancelled
     reply.is_cancelled = True
     assert engine.sink.is_cancelled
+
+
+def test_a_prompt_that_the_engine_refuses_ends_the_answer_to_all_once():
+    class Closing(ScriptedEngine):
+        def submit(self, request, sink):
+            if self.requests:
+                raise UnavailableError("closed")
+            self.requests.append(request)
+            self.sink = sink
+
+    engine, reply = Closing("x"), RecordingReply()
+    body = {"model": "m", "prompt": ["a", "b"]}
+    OpenAiRoutes(engine).answer("completions", json.dumps(body).encode(), reply)
+    assert isinstance(reply.error, UnavailableError)
+    assert engine.sink.is_cancelled
+    engine.sink.deliver([], Usage(1, 1))
+    assert reply.sent == []
+
+
+def test_a_body_nested_too_deeply_is_refused():
+    body = b'{"model": "m", "prompt": "a", "x": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+    with pytest.raises(InvalidArgumentError, match="nested too deeply"):
+        OpenAiRoutes(ScriptedEngine("x")).answer("completions", body, RecordingReply())

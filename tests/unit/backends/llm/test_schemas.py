@@ -52,3 +52,12 @@ def test_a_schema_without_end_is_refused():
         check_schema(deep)
     with pytest.raises(InvalidArgumentError, match="no JSON"):
         check_schema("{")
+
+
+def test_a_schema_or_a_pattern_nested_too_deeply_is_refused():
+    for text in (
+        '{"items":' * 100_000 + "{}" + "}" * 100_000,
+        json.dumps({"pattern": "(" * 5000 + ")" * 5000}),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            check_schema(text)

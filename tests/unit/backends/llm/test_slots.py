@@ -26,7 +26,6 @@ class HeldEngine(ScriptedEngine):
         if self.is_closed:
             raise UnavailableError("closed")
         self.sinks.append(sink)
-        return len(self.sinks)
 
 
 class Ended:

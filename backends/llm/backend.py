@@ -9,10 +9,11 @@ Triton: vllm_backend/src/model.py @ r25.10
 """
 
 import logging
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
+from backends.api import openai_tensors
 from backends.api.backend import Backend, ExecuteBatch, ExecuteRequest, LoadContext, ModelInstance
 from backends.api.bytes_tensor import serialize_bytes
 from backends.api.custom_metrics import CustomFamily
@@ -32,11 +33,6 @@ from backends.llm.parameters import tool_parser
 from backends.llm.tensors import INPUTS, OUTPUTS, TEXT_INPUT, answer_tensors, element_of
 
 logger = logging.getLogger(__name__)
-
-ROUTES_PARAMETER: Final = "openai.routes"
-OPENAI_REQUEST: Final = "openai_request"
-OPENAI_RESPONSE: Final = "openai_response"
-ROUTE: Final = "openai_route"
 
 
 class LlmBackend(Backend):
@@ -76,8 +72,8 @@ def completed(config: ModelConfig, files: ModelFiles) -> ModelConfig:
 
     def change(message: Any) -> None:
         message.model_transaction_policy.decoupled = True
-        message.parameters[ROUTES_PARAMETER].string_value = routes
-        inputs = [*INPUTS, (OPENAI_REQUEST, "BYTES")]
+        message.parameters[openai_tensors.ROUTES].string_value = routes
+        inputs = [*INPUTS, (openai_tensors.REQUEST, "BYTES")]
         named = {entry.name for entry in message.input}
         for name, datatype in inputs:
             if name not in named:
@@ -85,7 +81,7 @@ def completed(config: ModelConfig, files: ModelFiles) -> ModelConfig:
                 describe(entry, TensorInfo(name, datatype, (1,)), batched=False)
                 entry.optional = True
         named = {entry.name for entry in message.output}
-        for name, datatype, dim in (*OUTPUTS, (OPENAI_RESPONSE, "BYTES", 1)):
+        for name, datatype, dim in (*OUTPUTS, (openai_tensors.RESPONSE, "BYTES", 1)):
             if name not in named:
                 info = TensorInfo(name, datatype, (dim,))
                 describe(message.output.add(), info, batched=False)
@@ -144,21 +140,22 @@ class LlmInstance(ModelInstance):
 
     def _begin(self, request: ExecuteRequest) -> None:
         given = {tensor.name: tensor for tensor in request.request.inputs}
-        if OPENAI_REQUEST not in given:
+        if openai_tensors.REQUEST not in given:
             if TEXT_INPUT not in given:
                 raise InvalidArgumentError(
                     f"input '{TEXT_INPUT}' of model '{self._name}' is missing; expected it, or a "
-                    f"body of the OpenAI API in input '{OPENAI_REQUEST}'"
+                    f"body of the OpenAI API in input '{openai_tensors.REQUEST}'"
                 )
             answer_tensors(self._engine, request, self._name, self._version)
             return
-        route = request.request.parameters.get(ROUTE)
+        route = request.request.parameters.get(openai_tensors.ROUTE)
         if not isinstance(route, str):
             raise InvalidArgumentError(
-                f"request parameter '{ROUTE}' is {route!r}, expected the route of the body in "
-                f"input '{OPENAI_REQUEST}' of model '{self._name}', such as '{CHAT}'"
+                f"request parameter '{openai_tensors.ROUTE}' is {route!r}, expected the route of "
+                f"the body in input '{openai_tensors.REQUEST}' of model '{self._name}', such as "
+                f"'{CHAT}'"
             )
-        body = element_of(given, OPENAI_REQUEST)
+        body = element_of(given, openai_tensors.REQUEST)
         self._routes.answer(route, body, _TensorReply(request, self._name, self._version))
 
     @property
@@ -199,7 +196,7 @@ class _TensorReply:
 
     def send(self, answer: dict[str, Any], usage: Usage | None) -> None:
         data = memoryview(serialize_bytes([msgspec.json.encode(answer)]))
-        output = Tensor(OPENAI_RESPONSE, "BYTES", (1,), data)
+        output = Tensor(openai_tensors.RESPONSE, "BYTES", (1,), data)
         request_id = self._request.request.id
         response = InferenceResponse(
             self._model, self._version, request_id, [output], _parameters(usage)

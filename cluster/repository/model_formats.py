@@ -69,6 +69,11 @@ class FoundModel:
         is_completed = self.has_completion if is_python else self.format.is_completed
         return not is_completed or self.format.backend == "fil"
 
+    @property
+    def needs_tensors(self) -> bool:
+        """Whether that are inputs and outputs, which only its author knows."""
+        return self.needs_config and not self.format.model_type
+
 
 ONNX = ModelFormat("an ONNX model", "onnxruntime", "model.onnx")
 SCRIPT = ModelFormat(

@@ -11,11 +11,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from backends.api.errors import InvalidArgumentError, TritonError
 from backends.config.pbtxt import MAX_CONFIG_BYTES, parse_pbtxt
 from cluster.repository.version_policy import find_versions
+
+if TYPE_CHECKING:
+    from cluster.repository.model_formats import FoundModel
 
 _CONFIG: Final = "config.pbtxt"
 # Names of files that say nothing of the model; their folder's does.
@@ -66,20 +69,18 @@ class SingleModels:
             folder = self._new_folder()
             Path(folder, self._name(place)).symlink_to(place.absolute())
             return folder
-        return self._around_files(place) if _is_loose(place) else path
+        found = _loose_model(place)
+        return path if found is None else self._around_files(place, found)
 
     def _new_folder(self) -> str:
         folder = tempfile.TemporaryDirectory(prefix="manta-repository-")
         self._folders.append(folder)
         return folder.name
 
-    def _around_files(self, place: Path) -> str:
-        from cluster.repository.model_formats import find_model  # noqa: PLC0415 - few need them
-        from cluster.repository.written_config import config_text  # noqa: PLC0415
+    def _around_files(self, place: Path, found: "FoundModel") -> str:
+        from cluster.repository.written_config import config_text  # noqa: PLC0415 - few need it
 
-        found = find_model(place)
-        text = config_text(found)
-        if found.needs_config and not found.format.model_type:
+        if found.needs_tensors:
             raise InvalidArgumentError(
                 f"'{place}' is {found.format.title}, which does not tell its inputs and outputs. "
                 f"Publish it with 'manta model add {place} --name NAME --to models', fill in "
@@ -91,7 +92,7 @@ class SingleModels:
             target = model / "1" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.symlink_to(source.absolute())
-        if text:
+        if text := config_text(found):
             (model / _CONFIG).write_text(text)
         return folder
 
@@ -129,24 +130,29 @@ def refuse_files(paths: Sequence[str]) -> None:
             )
 
 
-def _is_loose(place: Path) -> bool:
-    """Whether there are a model's files alone, in no folder of a version."""
-    if place.is_file():
-        return True
+def _loose_model(place: Path) -> "FoundModel | None":
+    """Return a model whose files are in no folder of a version; None where there is none.
+
+    Raises:
+        InvalidArgumentError: What must be a model is of no format that is known.
+    """
     try:
-        names = {each.name for each in place.iterdir() if not each.name.startswith(".")}
+        names = frozenset(each.name for each in place.iterdir() if not each.name.startswith("."))
+    except NotADirectoryError:
+        names = _MARKS
     except OSError:
-        return False
-    if names & _MARKS:
-        return True
-    if any((place / name).is_dir() for name in names):
-        return False
-    from cluster.repository.model_formats import find_model  # noqa: PLC0415
+        return None
+    must_be_one = bool(names & _MARKS)
+    if not must_be_one and any((place / name).is_dir() for name in names):
+        return None
+    from cluster.repository.model_formats import find_model  # noqa: PLC0415 - few need it
 
     try:
-        return bool(find_model(place).files)
+        return find_model(place)
     except InvalidArgumentError:
-        return False
+        if must_be_one:
+            raise
+        return None
 
 
 def _called(place: Path) -> str:

@@ -34,10 +34,10 @@ def config_text(found: FoundModel, agents: str = "") -> str:
         lines.append(
             f'parameters {{ key: "model_type" value: {{ string_value: "{row.model_type}" }} }}\n'
         )
-    if row.model_type or not found.needs_config:
-        lines.append("# Inputs and outputs are read from the file.\n")
-    else:
+    if found.needs_tensors:
         why = "the class has no auto_complete_config" if row is PYTHON else "the file does not tell"
         lines.append(f"# Inputs and outputs have to be written here: {why}.\n{_TENSORS}")
+    else:
+        lines.append("# Inputs and outputs are read from the file.\n")
     lines += (_BATCHING, agents)
     return "".join(lines)

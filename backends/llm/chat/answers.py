@@ -5,12 +5,12 @@
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from backends.api.errors import TritonError
 from backends.llm.api import Delta, Sink, Tokenizer, Usage
-from backends.llm.chat.forms import Form, LogprobRows
+from backends.llm.chat.forms import Form, LogprobRows, Part
 from backends.llm.chat.tools import Call, Reader
 
 
@@ -78,7 +78,7 @@ class Answer:
     def parts(self) -> list[Sink]:
         """Return a sink for each prompt."""
         count = len(self._choices) // self._open
-        return [_Part(self, at * count) for at in range(self._open)]
+        return [_PromptSink(self, at * count) for at in range(self._open)]
 
     @property
     def is_cancelled(self) -> bool:
@@ -121,7 +121,7 @@ class Answer:
         raise NotImplementedError
 
 
-class _Part:
+class _PromptSink:
     """One prompt of an answer, as an engine sees it."""
 
     __slots__ = ("_answer", "_offset")
@@ -135,19 +135,9 @@ class _Part:
         return self._answer.is_cancelled
 
     def deliver(self, deltas: Sequence[Delta], usage: Usage | None) -> None:
-        moved = deltas
         if self._offset:
-            moved = [
-                Delta(
-                    each.index + self._offset,
-                    each.text,
-                    each.token_ids,
-                    each.logprobs,
-                    each.finish_reason,
-                )
-                for each in deltas
-            ]
-        self._answer.deliver(moved, usage)
+            deltas = [replace(each, index=each.index + self._offset) for each in deltas]
+        self._answer.deliver(deltas, usage)
 
     def fail(self, error: TritonError) -> None:
         self._answer.fail(error)
@@ -167,11 +157,13 @@ class WholeAnswer(Answer):
             return
         made = [
             self._form.whole(
-                at,
-                echo + "".join(choice.texts),
-                choice.calls,
-                choice.finish_reason,
-                None if self._tokenizer is None else choice.logprobs,
+                Part(
+                    at,
+                    echo + "".join(choice.texts),
+                    choice.calls,
+                    choice.finish_reason,
+                    None if self._tokenizer is None else choice.logprobs,
+                )
             )
             for at, (choice, echo) in enumerate(zip(self._choices, self._echoes, strict=True))
         ]
@@ -208,14 +200,14 @@ class StreamedAnswer(Answer):
     def _chunk(self, delta: Delta, rows: LogprobRows) -> dict[str, Any] | None:
         choice = self._choices[delta.index]
         text, calls = self._read(delta)
-        made = self._form.chunk(
+        part = Part(
             delta.index,
             text if choice.is_begun else self._echoes[delta.index] + text,
             calls,
             delta.finish_reason,
             None if self._tokenizer is None else rows,
-            is_first=not choice.is_begun,
         )
+        made = self._form.chunk(part, is_first=not choice.is_begun)
         if made is None:
             return None
         choice.is_begun = True

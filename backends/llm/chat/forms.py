@@ -25,6 +25,30 @@ class LogprobRows:
         self.values += other.values
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a choice has gained, or all of it.
+
+    Attributes:
+        index: Number of the choice.
+        text: Text that is none of a call.
+        calls: Calls of tools; they come with the last part.
+        finish_reason: Why the choice has ended; empty before.
+        rows: The probabilities of its tokens; None unless they are asked for.
+    """
+
+    index: int
+    text: str
+    calls: Sequence[Call]
+    finish_reason: str
+    rows: LogprobRows | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to tell yet."""
+        return not (self.text or self.finish_reason or (self.rows and self.rows.tokens))
+
+
 class Form(Protocol):
     """The objects of one route."""
 
@@ -35,26 +59,10 @@ class Form(Protocol):
     def reader(self) -> Reader:
         """Return what tells calls of tools from text, for one choice."""
 
-    def whole(
-        self,
-        index: int,
-        text: str,
-        calls: Sequence[Call],
-        finish_reason: str,
-        rows: LogprobRows | None,
-    ) -> dict[str, Any]:
+    def whole(self, part: Part) -> dict[str, Any]:
         """Return a choice that has ended."""
 
-    def chunk(
-        self,
-        index: int,
-        text: str,
-        calls: Sequence[Call],
-        finish_reason: str,
-        rows: LogprobRows | None,
-        *,
-        is_first: bool,
-    ) -> dict[str, Any] | None:
+    def chunk(self, part: Part, *, is_first: bool) -> dict[str, Any] | None:
         """Return a choice of a chunk; None when there is nothing to tell."""
 
 
@@ -76,50 +84,24 @@ class ChatForm:
         """Return what tells calls of tools from text, for one choice."""
         return self._choice.reader()
 
-    def whole(
-        self,
-        index: int,
-        text: str,
-        calls: Sequence[Call],
-        finish_reason: str,
-        rows: LogprobRows | None,
-    ) -> dict[str, Any]:
+    def whole(self, part: Part) -> dict[str, Any]:
         """Return a choice with its message."""
-        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-        if calls:
-            message["content"] = text or None
-            message[_TOOL_CALLS] = call_objects(calls, is_chunk=False)
-        return {
-            "index": index,
-            "message": message,
-            "logprobs": _chat_logprobs(rows),
-            "finish_reason": _reason(finish_reason, calls),
-        }
+        message: dict[str, Any] = {"role": "assistant", "content": part.text, "refusal": None}
+        if part.calls:
+            message["content"] = part.text or None
+            message[_TOOL_CALLS] = call_objects(part.calls, is_chunk=False)
+        return _chat_choice(part, "message", message)
 
-    def chunk(
-        self,
-        index: int,
-        text: str,
-        calls: Sequence[Call],
-        finish_reason: str,
-        rows: LogprobRows | None,
-        *,
-        is_first: bool,
-    ) -> dict[str, Any] | None:
+    def chunk(self, part: Part, *, is_first: bool) -> dict[str, Any] | None:
         """Return a choice with what its message gains; the first one has the role."""
-        if not (text or finish_reason or is_first or (rows and rows.tokens)):
+        if part.is_empty and not is_first:
             return None
-        delta: dict[str, Any] = {"role": "assistant", "content": text} if is_first else {}
-        if text:
-            delta["content"] = text
-        if calls:
-            delta[_TOOL_CALLS] = call_objects(calls, is_chunk=True)
-        return {
-            "index": index,
-            "delta": delta,
-            "logprobs": _chat_logprobs(rows),
-            "finish_reason": _reason(finish_reason, calls),
-        }
+        delta: dict[str, Any] = {"role": "assistant", "content": part.text} if is_first else {}
+        if part.text:
+            delta["content"] = part.text
+        if part.calls:
+            delta[_TOOL_CALLS] = call_objects(part.calls, is_chunk=True)
+        return _chat_choice(part, "delta", delta)
 
 
 class CompletionForm:
@@ -133,44 +115,29 @@ class CompletionForm:
         """Return a reader that finds no calls."""
         return ToolChoice().reader()
 
-    def whole(
-        self,
-        index: int,
-        text: str,
-        calls: Sequence[Call],
-        finish_reason: str,
-        rows: LogprobRows | None,
-    ) -> dict[str, Any]:
+    def whole(self, part: Part) -> dict[str, Any]:
         """Return a choice with its text."""
-        del calls
         return {
-            "index": index,
-            "text": text,
-            "logprobs": _completion_logprobs(rows),
-            "finish_reason": finish_reason or None,
+            "index": part.index,
+            "text": part.text,
+            "logprobs": _completion_logprobs(part.rows),
+            "finish_reason": part.finish_reason or None,
         }
 
-    def chunk(
-        self,
-        index: int,
-        text: str,
-        calls: Sequence[Call],
-        finish_reason: str,
-        rows: LogprobRows | None,
-        *,
-        is_first: bool,
-    ) -> dict[str, Any] | None:
+    def chunk(self, part: Part, *, is_first: bool) -> dict[str, Any] | None:
         """Return a choice with the text that it gains."""
         del is_first
-        if not (text or finish_reason or (rows and rows.tokens)):
-            return None
-        return self.whole(index, text, calls, finish_reason, rows)
+        return None if part.is_empty else self.whole(part)
 
 
-def _reason(finish_reason: str, calls: Sequence[Call]) -> str | None:
-    if calls and finish_reason == STOP:
-        return _TOOL_CALLS
-    return finish_reason or None
+def _chat_choice(part: Part, name: str, said: dict[str, Any]) -> dict[str, Any]:
+    has_called = part.calls and part.finish_reason == STOP
+    return {
+        "index": part.index,
+        name: said,
+        "logprobs": _chat_logprobs(part.rows),
+        "finish_reason": _TOOL_CALLS if has_called else part.finish_reason or None,
+    }
 
 
 def _chat_logprobs(rows: LogprobRows | None) -> dict[str, Any] | None:

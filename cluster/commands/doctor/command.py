@@ -15,6 +15,7 @@ from cluster.commands.doctor.collecting import collect, look_at_cluster
 from cluster.commands.doctor.facts import Facts
 from cluster.commands.doctor.rules import Finding, Severity, examine
 from cluster.options.parsing import OptionError, ServerOptions, parse_options
+from cluster.options.table import ALIASES
 
 _DESCRIPTION: Final = """Say what leaves a server open to others, why, and how to mend it. Give the
 flags of 'manta serve'; variables and files are read as the server would. With --running the Ray
@@ -24,6 +25,11 @@ _EXIT_CODES: Final = "exit code: 0 nothing worse than a note, 1 findings, 2 noth
 
 _OF_SERVER: Final = "options: those of the server that runs on the cluster"
 _OF_FLAGS: Final = "options: those given here; no server that answers runs on the cluster"
+
+_REPOSITORY: Final = "model-repository"
+_REPOSITORY_FLAGS: Final = frozenset(
+    f"--{name}" for name in (_REPOSITORY, *ALIASES) if ALIASES.get(name, name) == _REPOSITORY
+)
 
 Collect = Callable[[ServerOptions, Mapping[str, str]], Facts]
 Look = Callable[[Facts, str], Facts]
@@ -39,8 +45,7 @@ def main(arguments: Sequence[str], collect: Collect = collect, look: Look = look
     parser.add_argument("--strict", action="store_true", help="notes count, too")
     given, flags = parser.parse_known_args(arguments)
     # A plan may lack its repository.
-    named = ("--model-repository", "--model-store", "--model=")
-    is_named = "--model" in flags or any(flag.startswith(named) for flag in flags)
+    is_named = any(flag.partition("=")[0] in _REPOSITORY_FLAGS for flag in flags)
     flags = flags if is_named else [*flags, "--model-repository=/"]
     try:
         options = parse_options(flags, os.environ)

@@ -83,7 +83,7 @@ def plan_addition(
         notes = []
         if text:
             shared = {CONFIG_FILE: text.encode()}
-            if "Fill in" in text:
+            if found.needs_tensors:
                 notes.append(f"fill in inputs and outputs in {name}/{CONFIG_FILE}")
     if there is not None and shared:
         kept = sorted(shared.keys() & there.files.keys())

@@ -23,14 +23,11 @@ from deployments.http.codec.generate import (
 from deployments.http.codec.json_text import error_body
 from deployments.http.codec.orca import load_report
 from deployments.http.server.arrival import arrival_of
-from deployments.http.server.exchange import JSON, HttpExchange
+from deployments.http.server.exchange import EVENTS, JSON, UNENCODED, HttpExchange
 
 logger = logging.getLogger(__name__)
 
-EVENTS: Final = b"text/event-stream; charset=utf-8"
-
 _MODEL_ERROR_STATUS: Final = 400
-_UNENCODED: Final = frozenset((b"", b"identity"))
 
 
 class GenerateRoute:
@@ -52,7 +49,7 @@ class GenerateRoute:
             TritonError: The request is wrong.
         """
         arrival = arrival_of(exchange, self._plane.tracer)
-        if exchange.head.content_encoding.lower() not in _UNENCODED:
+        if exchange.head.content_encoding.lower() not in UNENCODED:
             raise InvalidArgumentError(
                 "Unsupported content-encoding, only 'identity' is supported."
             )

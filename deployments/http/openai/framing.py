@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-CONTENT_TYPE: Final = b"text/event-stream; charset=utf-8"
 DONE: Final = b"data: [DONE]\n\n"
 
 _NAMED: Final = frozenset(("responses", "messages"))

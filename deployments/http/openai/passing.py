@@ -7,22 +7,16 @@ Such a model says with the parameter ``openai.routes`` which routes it answers. 
 The request parameter ``openai_route`` tells it the route.
 """
 
-from typing import Final
-
+from backends.api import openai_tensors
 from backends.api.bytes_tensor import deserialize_bytes, serialize_bytes
 from backends.api.errors import InternalError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 
-ROUTES_PARAMETER: Final = "openai.routes"
-INPUT: Final = "openai_request"
-OUTPUT: Final = "openai_response"
-ROUTE: Final = "openai_route"
-
 
 def routes_of(config: ModelConfig) -> tuple[str, ...]:
     """Return the routes that a model answers itself."""
-    given = config.parameters.get(ROUTES_PARAMETER, "")
+    given = config.parameters.get(openai_tensors.ROUTES, "")
     return tuple(each for each in map(str.strip, given.split(",")) if each)
 
 
@@ -38,9 +32,9 @@ def request_of(name: str, version: int, route: str, body: bytes) -> InferenceReq
     return InferenceRequest(
         name,
         version,
-        inputs=[bytes_tensor(INPUT, (1,), body)],
-        outputs=[OUTPUT],
-        parameters={ROUTE: route},
+        inputs=[bytes_tensor(openai_tensors.REQUEST, (1,), body)],
+        outputs=[openai_tensors.RESPONSE],
+        parameters={openai_tensors.ROUTE: route},
     )
 
 
@@ -66,12 +60,12 @@ class Passing:
         if not response.outputs:
             return []
         for output in response.outputs:
-            if output.name == OUTPUT and output.datatype == "BYTES":
+            if output.name == openai_tensors.RESPONSE and output.datatype == "BYTES":
                 return deserialize_bytes(output.data)
         given = ", ".join(f"'{each.name}' {each.datatype}" for each in response.outputs)
         raise InternalError(
             f"model '{self._model_name}' answered an OpenAI request with {given}; expected output"
-            f" '{OUTPUT}' BYTES"
+            f" '{openai_tensors.RESPONSE}' BYTES"
         )
 
     def end(self) -> list[bytes]:

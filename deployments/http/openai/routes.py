@@ -32,7 +32,7 @@ from deployments.http.openai.framing import Framing
 from deployments.http.openai.sink import Answer, Events, OpenAISink, Whole
 from deployments.http.openai.text_answer import KINDS, TextChunks, WholeText
 from deployments.http.server.arrival import arrival_of
-from deployments.http.server.exchange import HttpExchange
+from deployments.http.server.exchange import UNENCODED, HttpExchange
 from deployments.http.server.first_use import after_first_use, unquoted
 from deployments.http.server.routes import Handler, Match, Row
 
@@ -62,7 +62,6 @@ ABSENT_PATHS: Final = (
 )
 _LORA: Final = ":"
 _OWNER: Final = "manta"
-_UNENCODED: Final = frozenset((b"", b"identity"))
 _US_PER_MS: Final = 1000
 # Models have no time of their own: that of the process that shows them.
 _CREATED: Final = int(time.time())
@@ -208,7 +207,7 @@ class OpenAIRoutes:
         size = len(exchange.body)
         if size > self._max_input_bytes:
             raise InvalidArgumentError(json_too_large(size, self._max_input_bytes))
-        if exchange.head.content_encoding.lower() not in _UNENCODED:
+        if exchange.head.content_encoding.lower() not in UNENCODED:
             given = shorten(exchange.head.content_encoding.decode("latin-1"))
             raise InvalidArgumentError(
                 f"Content-Encoding '{given}' is not supported here; send the JSON as it is"

@@ -14,8 +14,8 @@ from backends.api.errors import InternalError, TritonError
 from backends.api.request import InferenceResponse
 from deployments.contracts.sinks import Inflight
 from deployments.http.codec.openai_errors import failure
-from deployments.http.openai.framing import CONTENT_TYPE, Framing
-from deployments.http.server.exchange import HttpExchange
+from deployments.http.openai.framing import Framing
+from deployments.http.server.exchange import EVENTS, HttpExchange
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class Events:
     def _write(self, piece: bytes) -> None:
         if not self._has_begun:
             self._has_begun = True
-            self._exchange.begin_stream(200, CONTENT_TYPE)
+            self._exchange.begin_stream(200, EVENTS)
         self._exchange.write(piece)
 
 

@@ -17,6 +17,9 @@ from deployments.http.codec.json_text import error_body
 from deployments.http.server.head import HttpHead
 
 JSON: Final = b"application/json"
+EVENTS: Final = b"text/event-stream; charset=utf-8"
+# Values of Content-Encoding that leave a body as it is.
+UNENCODED: Final = frozenset((b"", b"identity"))
 TEXT: Final = b"text/plain"
 BINARY: Final = b"application/octet-stream"
 

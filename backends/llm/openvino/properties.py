@@ -13,6 +13,8 @@ CPU: Final = "CPU"
 SLOTS: Final = "max_num_seqs"
 _DEVICE: Final = "TARGET_DEVICE"
 _THREADS: Final = "INFERENCE_NUM_THREADS"
+# With one, OpenVINO 2026.4 divides by zero while it loads a model in bf16, which ends the process.
+_LEAST_THREADS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +84,15 @@ def scheduler_settings(context: LoadContext) -> dict[str, Any]:
 def device_properties(context: LoadContext) -> dict[str, Any]:
     """Return the properties to compile with, of parameters and by default.
 
-    On CPUs the default is as many threads as the instance has, never pinned: every process would
-    pin its own to the same first cores.
+    On CPUs the default is as many threads as the instance has, and at least two, never pinned:
+    every process would pin its own to the same first cores.
 
     Raises:
         InvalidArgumentError: A parameter has a value that it cannot have.
     """
     found = _settings(context, _PROPERTIES)
     if device_of(context) == CPU:
-        found.setdefault(_THREADS, max(1, context.thread_count))
+        found.setdefault(_THREADS, max(_LEAST_THREADS, context.thread_count))
         found["ENABLE_CPU_PINNING"] = False
     return found
 
